@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * kernel.h - the arithmetic of one nibble, once for each instruction set.
+ *
+ * kernel_scalar.c is the reference: what it computes is the format. The others must leave exactly
+ * the same bytes in the state (tests/unit/codec/test_kernel.c compares them).
+ */
+#ifndef SEP_KERNEL_H
+#define SEP_KERNEL_H
+
+#include "state.h"
+
+struct sep_kernel {
+    const char *name;
+
+    /* From seed[] and SALT (0: high nibble, 1 + high nibble: low nibble) to line[] and check[];
+     * asks for the lines early. */
+    void (*locate)(struct sep_model_state *m, uint32_t salt);
+
+    /* From line[], check[], match and bias inputs to probability[] and cumulative[]. */
+    void (*predict)(struct sep_model_state *m);
+
+    /* The symbol whose share of cumulative[] holds TARGET; SEP_SYMBOLS - 1 when none does. */
+    unsigned (*find)(const struct sep_model_state *m, uint32_t target);
+
+    /* Learns that the nibble was SYMBOL. May run after the next locate. */
+    void (*update)(struct sep_model_state *m, uint32_t symbol);
+};
+
+extern const struct sep_kernel sep_kernel_scalar;
+#ifdef SEP_HAVE_AVX2
+extern const struct sep_kernel sep_kernel_avx2;
+#endif
+
+/* The fastest kernel that this processor runs. */
+const struct sep_kernel *sep_kernel_best(void);
+
+#endif

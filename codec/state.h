@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * state.h - everything the SEP model knows while it codes one block, laid out for vector units.
+ *
+ * The same bytes are used by the scalar, AVX2 and (later) CUDA arithmetic, so shapes matter:
+ *   - one row of a slot is 16 int8, one symbol a lane;
+ *   - three slots and what is known about them are one cache line, fetched by one access;
+ *   - the two halves of the slot table belong to the experts of even and odd number, so that two
+ *     half-warps can work on their experts side by side and still give the scalar result;
+ *   - weights of one set lie side by side, EXPERTS_MAX of them, a multiple of every vector width.
+ *
+ * Units. Row: log-probability in 1/16 nat, uniform = 0. Weight: 20 fraction bits. Bias row: 12
+ * fraction bits, in nats. Sum z: 16 fraction bits, in nats. Probability: 16 fraction bits. Error
+ * (truth - probability): 15 fraction bits.
+ *
+ * Nothing here survives a block: sep_model_begin resets all that the block will read.
+ */
+#ifndef SEP_STATE_H
+#define SEP_STATE_H
+
+#include <stdint.h>
+
+#include "profile.h"
+
+#define SEP_EXPERTS_MAX  24u /* slot experts and match experts together */
+#define SEP_MATCHES      2u  /* match experts; the last ones of a profile's experts */
+#define SEP_SYMBOLS      16u
+#define SEP_WAYS         3u
+#define SEP_CONFIDENCES  32u /* classes of (count, run) of a slot, or of match length */
+#define SEP_WEIGHT_SETS  3u
+#define SEP_WEIGHT_LIMIT (1 << 23) /* 8.0 */
+#define SEP_COUNT_LIMIT  10u       /* count of a slot saturates here */
+#define SEP_RUN_LIMIT    15u
+
+#define SEP_LINES_LOG_MIN  9u  /* 32 KiB of slots for the smallest block */
+#define SEP_LINES_LOG_MAX  16u /* 4 MiB of slots */
+#define SEP_MATCH_LOG_MAX  17u
+#define SEP_BIAS2_LOG_MAX  14u
+#define SEP_SET_CONTEXTS   256u
+
+/* State of one slot: bits 0-3 count (0: never used), 4-7 run of the last symbol, 8-11 last symbol. */
+struct sep_line {
+    uint16_t check[SEP_WAYS];
+    uint16_t state[SEP_WAYS];
+    uint32_t unused;
+    int8_t row[SEP_WAYS][SEP_SYMBOLS];
+};
+
+/* What one expert's row, and its last symbol, are worth at one confidence. */
+struct sep_weight {
+    int32_t row;
+    int32_t last;
+};
+
+/* One pointer into the past that predicts the byte at POSITION. */
+struct sep_match {
+    uint32_t position;  /* 0: none */
+    uint32_t length;    /* bytes verified or predicted right since, at most 65535 */
+    uint32_t misses;    /* one bit for each of the last 8 predictions, 1 = wrong */
+    uint32_t predicted; /* the byte, or 256 when there is none */
+};
+
+struct sep_model_state {
+    /* Inputs of the next nibble, set by the patches and the match model. */
+    uint32_t seed[SEP_EXPERTS_MAX];      /* hash of each slot expert's patch, for both nibbles */
+    uint32_t line[SEP_EXPERTS_MAX];      /* cache line to look in */
+    uint16_t check[SEP_EXPERTS_MAX];     /* what the slot must hold */
+    uint32_t match_confidence[SEP_MATCHES];
+    uint32_t match_symbol[SEP_MATCHES];  /* SEP_SYMBOLS: no prediction */
+    int32_t *set[SEP_WEIGHT_SETS];       /* weight sets of this nibble */
+    int16_t *bias[2];                    /* bias rows of this nibble */
+    struct sep_weight *weights;          /* weight[nibble][0][0] */
+    int32_t rate_row, rate_set, rate_last, rate_bias;
+
+    /* Between predict and update. */
+    _Alignas(64) int8_t row[SEP_EXPERTS_MAX][SEP_SYMBOLS]; /* copies; zeros for a new slot */
+    uint32_t way[SEP_EXPERTS_MAX];
+    uint32_t slot_line[SEP_EXPERTS_MAX];
+    uint16_t slot_check[SEP_EXPERTS_MAX];
+    uint16_t slot_state[SEP_EXPERTS_MAX]; /* 0 for a new slot */
+    uint32_t confidence[SEP_EXPERTS_MAX];
+    uint32_t last[SEP_EXPERTS_MAX];       /* SEP_SYMBOLS: none */
+    _Alignas(64) uint32_t probability[SEP_SYMBOLS];
+    uint32_t cumulative[SEP_SYMBOLS + 1]; /* of probability; the last is at most 65536 */
+
+    /* The block. */
+    const uint8_t *plain;
+    uint32_t position;
+    uint32_t experts;      /* slot experts and match experts */
+    uint32_t slot_experts;
+    uint32_t half_shift;   /* 32 - log2(lines of one half) */
+    uint32_t half_lines;
+    uint32_t match_shift[SEP_MATCHES];
+    uint32_t bias2_mask;
+    const struct sep_profile *profile;
+    uint32_t stride;
+    uint32_t high;         /* high nibble of the byte under way, once it is known */
+    struct sep_match match[SEP_MATCHES];
+
+    /* Text and line state of the patches. */
+    uint32_t word, word_before, word_before2;
+    uint32_t line_start, line_before;
+    uint32_t line_hash;
+    uint32_t indirect_before[2];
+    uint16_t indirect1[256];
+    uint16_t indirect2[65536];
+
+    _Alignas(64) struct sep_weight weight[2][SEP_EXPERTS_MAX][SEP_CONFIDENCES];
+    _Alignas(64) int32_t weight_set[2][SEP_WEIGHT_SETS][SEP_SET_CONTEXTS][SEP_EXPERTS_MAX];
+    _Alignas(64) int16_t bias1[256][17][SEP_SYMBOLS];
+    _Alignas(64) int16_t bias2[1u << SEP_BIAS2_LOG_MAX][SEP_SYMBOLS];
+    uint32_t match_head[SEP_MATCHES][1u << SEP_MATCH_LOG_MAX];
+    _Alignas(64) struct sep_line lines[1u << SEP_LINES_LOG_MAX];
+};
+
+_Static_assert(sizeof(struct sep_line) == 64, "three slots fill a cache line");
+_Static_assert(sizeof(struct sep_model_state) <= 8u << 20, "decoding needs at most 8 MiB");
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * file.h - the contents of one file: everything FUSE and the control socket do with its data.
+ * All functions return 0 (or a count) or a negative errno, take and release inode->lock themselves
+ * and are called outside transactions with a held inode.
+ */
+#ifndef FS_FILE_H
+#define FS_FILE_H
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "inode.h"
+
+/* Per open handle: detects sequential reading. */
+struct fs_handle {
+    struct fs_inode *inode;
+    uint64_t next_offset; /* where a sequential read would start */
+    unsigned sequential;  /* consecutive sequential reads */
+    uint64_t ahead;       /* first block number not yet scheduled for read-ahead */
+    int flags;            /* O_* of open */
+};
+
+/* Reads up to SIZE bytes at OFFSET into BUFFER; short only at the end of the file. handle may be
+ * NULL. */
+ssize_t fs_file_read(struct fs *fs, struct fs_inode *inode, struct fs_handle *handle, void *buffer,
+                     size_t size, uint64_t offset);
+/* All or an error: room is reserved first (-ENOSPC), then the data is dirty in memory. append: at
+ * the end of file, whatever OFFSET says. */
+ssize_t fs_file_write(struct fs *fs, struct fs_inode *inode, const void *data, size_t size,
+                      uint64_t offset, bool append);
+int fs_file_truncate(struct fs *fs, struct fs_inode *inode, uint64_t size);
+/* mode: FALLOC_FL_* as of fallocate(2): 0, KEEP_SIZE, PUNCH_HOLE|KEEP_SIZE, ZERO_RANGE[|KEEP_SIZE].
+ * Others: -EOPNOTSUPP. Allocation reserves nothing that lasts: data is compressed. */
+int fs_file_allocate(struct fs *fs, struct fs_inode *inode, int mode, uint64_t offset,
+                     uint64_t length);
+/* whence: SEEK_DATA or SEEK_HOLE. Uncertain means data. -ENXIO past the end. */
+off_t fs_file_seek(struct fs *fs, struct fs_inode *inode, uint64_t offset, int whence);
+/* Shares whole blocks where both offsets are block-aligned, copies the rest. */
+ssize_t fs_file_copy(struct fs *fs, struct fs_inode *in, uint64_t offset_in, struct fs_inode *out,
+                     uint64_t offset_out, uint64_t length);
+/* Starts writing the dirty blocks and returns; reports (once) an earlier write-back error. */
+int fs_file_flush(struct fs *fs, struct fs_inode *inode);
+/* Writes the dirty blocks of INODE into the store without committing. */
+int fs_file_write_back(struct fs *fs, struct fs_inode *inode);
+/* fsync: write back, then index_commit. */
+int fs_file_sync(struct fs *fs, struct fs_inode *inode);
+
+#endif
