@@ -363,6 +363,9 @@ enum index_problem_state { INDEX_PROBLEM_FOUND, INDEX_PROBLEM_FIXED, INDEX_PROBL
 struct index_problem {
     const char *kind; /* stable identifier, e.g. "refcount", "dangling-dirent", "record-checksum" */
     enum index_problem_state state;
+    /* The right value follows from other records, and repair removes nothing that a user could
+     * miss: sepfs-fsck -p repairs these without asking. */
+    bool derivable;
     uint64_t ino, block; /* 0 when not about one */
     uint32_t pack;
     char text[512]; /* one line: object, expected, found */
@@ -381,6 +384,7 @@ struct index_check {
     index_problem_fn problem;
     index_progress_fn progress; /* may be NULL */
     void *arg;                  /* for problem and progress */
+    const volatile bool *stop;  /* may be NULL; ends the check early with -ECANCELED */
 };
 /* Runs all passes. Returns 0 (problems are reported through the callback) or a negative errno when
  * the check itself could not run. */
