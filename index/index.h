@@ -374,12 +374,14 @@ typedef void (*index_problem_fn)(void *arg, const struct index_problem *problem)
 typedef void (*index_progress_fn)(void *arg, const char *pass, uint64_t done, uint64_t total);
 
 struct index_check {
-    bool repair; /* needs a read-write index */
-    bool scrub;  /* also read every record and check its checksum */
+    bool repair;      /* needs a read-write index */
+    bool scrub;       /* also read every record and check its checksum */
+    unsigned threads; /* that scrub reads and decodes with; 0 = 1 */
     /* --deep: decodes a block's payload and compares with its plain hash; called by scrub for each
-     * good record. 0, or -EIO and a reason. NULL = no. */
-    int (*decode)(void *arg, const struct index_block *block, const void *payload, char *reason,
-                  size_t size);
+     * good record, from several threads at once: WORKER is below threads. 0, or -EIO and a reason.
+     * NULL = no. */
+    int (*decode)(void *arg, unsigned worker, const struct index_block *block, const void *payload,
+                  char *reason, size_t size);
     void *decode_arg;
     index_problem_fn problem;
     index_progress_fn progress; /* may be NULL */
