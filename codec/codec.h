@@ -39,7 +39,7 @@ struct sep_context {
     void *zstd_encoder;            /* ZSTD_CCtx */
     void *zstd_decoder;            /* ZSTD_DCtx */
     struct sep_model_state *model; /* SEP: everything the decoder needs besides its buffers */
-    uint8_t *scratch;              /* SEP encoder: the transformed block, SEP_BLOCK_SIZE_MAX bytes */
+    uint8_t *scratch; /* SEP encoder: the transformed block, SEP_BLOCK_SIZE_MAX bytes */
     const struct sep_kernel *kernel; /* SEP: arithmetic for this processor, never NULL */
 };
 

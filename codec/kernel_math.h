@@ -7,8 +7,9 @@
 
 #include "state.h"
 
-/* Sixteen symbols get at least 1/65536 each; the rest is shared by the softmax. The scale is divided
- * by the sum of sep_exp, 65536 to 16 * 65536, so the product with one of them stays in 32 bits. */
+/* Sixteen symbols get at least 1/65536 each; the rest is shared by the softmax. The scale is
+ * divided by the sum of sep_exp, 65536 to 16 * 65536, so the product with one of them stays in 32
+ * bits. */
 #define SEP_PROBABILITY_SCALE ((65536u - SEP_SYMBOLS) << 15)
 
 #define SEP_EXP_LIMIT 49151u /* 12 nats in 1/4096 nat */
@@ -31,8 +32,9 @@ static inline uint32_t sep_exp(uint32_t d)
     bits = d * SEP_EXP_LOG2E >> 11; /* log2, 15 fraction bits */
     whole = bits >> 15;
     f = (int32_t)(bits & 32767);
-    return (uint32_t)(65536 + (f * (SEP_EXP_C1 + (f * (SEP_EXP_C2 + (f * SEP_EXP_C3 >> 15)) >> 15)) >>
-                               15)) >>
+    return (uint32_t)(65536 +
+                      (f * (SEP_EXP_C1 + (f * (SEP_EXP_C2 + (f * SEP_EXP_C3 >> 15)) >> 15)) >>
+                       15)) >>
            whole;
 }
 

@@ -25,7 +25,8 @@ static void scalar_locate(struct sep_model_state *m, uint32_t salt)
     }
 }
 
-/* Finds each expert's slot: the way with the right check, or the one least used, to be taken over. */
+/* Finds each expert's slot: the way with the right check, or the one least used, to be taken over.
+ */
 static void look_up(struct sep_model_state *m)
 {
     uint32_t e;
@@ -119,9 +120,8 @@ static void update_slot(struct sep_model_state *m, uint32_t e, uint32_t symbol)
     }
     row[symbol] = rise;
     line->check[m->way[e]] = m->slot_check[e];
-    line->state[m->way[e]] =
-        (uint16_t)((count < SEP_COUNT_LIMIT ? count + 1 : count) |
-                   (run < SEP_RUN_LIMIT ? run + 1 : run) << 4 | symbol << 8);
+    line->state[m->way[e]] = (uint16_t)((count < SEP_COUNT_LIMIT ? count + 1 : count) |
+                                        (run < SEP_RUN_LIMIT ? run + 1 : run) << 4 | symbol << 8);
 }
 
 static void scalar_update(struct sep_model_state *m, uint32_t symbol)

@@ -2,7 +2,8 @@
  *
  * lz4.c - the LZ4 block format, for stores that want speed above all.
  *
- * Level 1 is LZ4's fast compressor, levels 2 to 12 are LZ4 HC. The decoder is the bounds-checked one.
+ * Level 1 is LZ4's fast compressor, levels 2 to 12 are LZ4 HC. The decoder is the bounds-checked
+ * one.
  */
 #include <lz4.h>
 #include <lz4hc.h>
@@ -16,8 +17,8 @@ static enum sep_status lz4_encode(struct sep_context *context, uint8_t level, co
                                   size_t *payload_size)
 {
     const bool high = level >= LZ4_LEVEL_HIGH;
-    const int room = capacity > SEP_BLOCK_SIZE_MAX * 2u ? (int)(SEP_BLOCK_SIZE_MAX * 2u)
-                                                        : (int)capacity;
+    const int room =
+        capacity > SEP_BLOCK_SIZE_MAX * 2u ? (int)(SEP_BLOCK_SIZE_MAX * 2u) : (int)capacity;
     void **state = high ? &context->lz4_high_state : &context->lz4_fast_state;
     int written;
 
@@ -30,8 +31,7 @@ static enum sep_status lz4_encode(struct sep_context *context, uint8_t level, co
                                              (int)plain_size, room, level);
     else
         written = LZ4_compress_fast_extState(*state, (const char *)plain, (char *)payload,
-                                             (int)plain_size, room,
-                                             1);
+                                             (int)plain_size, room, 1);
     if (written <= 0)
         return SEP_ERROR_CAPACITY;
     *payload_size = (size_t)written;

@@ -2,10 +2,10 @@
  *
  * sep.h - the block codecs of sepfs behind one table; the only public header of codec/ (libsep).
  *
- * A block is 1 byte to 4 MiB of plain bytes. It is coded alone: its payload, and the models that the
- * payload names, are all that decoding needs. The library knows no files, no threads and no global
- * state; every function may be called from any thread, and two threads may work at once as long as
- * each has its own context.
+ * A block is 1 byte to 4 MiB of plain bytes. It is coded alone: its payload, and the models that
+ * the payload names, are all that decoding needs. The library knows no files, no threads and no
+ * global state; every function may be called from any thread, and two threads may work at once as
+ * long as each has its own context.
  *
  * The SEP codec is a network that learns while it codes, in integers only: encoder and decoder give
  * the same bits with every compiler, optimisation level and SIMD width (docs/design/codec.md).
@@ -21,8 +21,8 @@
 extern "C" {
 #endif
 
-#define SEP_BLOCK_SIZE_MIN     (16u << 10)  /* smallest block size a store may be created with */
-#define SEP_BLOCK_SIZE_MAX     (4u << 20)   /* largest block, and the largest plain_size accepted */
+#define SEP_BLOCK_SIZE_MIN     (16u << 10) /* smallest block size a store may be created with */
+#define SEP_BLOCK_SIZE_MAX     (4u << 20)  /* largest block, and the largest plain_size accepted */
 #define SEP_BLOCK_SIZE_DEFAULT (128u << 10)
 
 /* Most bytes that any codec adds to a block: payload_size <= plain_size + SEP_EXPANSION_MAX. */
@@ -88,17 +88,17 @@ size_t sep_bound(size_t plain_size);
 /* Encodes one block.
  *
  * plain, plain_size   1 .. SEP_BLOCK_SIZE_MAX bytes
- * payload, capacity   output; sep_bound(plain_size) always suffices, less may give SEP_ERROR_CAPACITY
- * payload_size        out: bytes written
- * used                out: what the payload is; SEP_CODEC_RAW when METHOD would not have saved a byte
+ * payload, capacity   output; sep_bound(plain_size) always suffices, less may give
+ * SEP_ERROR_CAPACITY payload_size        out: bytes written used                out: what the
+ * payload is; SEP_CODEC_RAW when METHOD would not have saved a byte
  */
 enum sep_status sep_encode(struct sep_context *context, struct sep_method method, const void *plain,
                            size_t plain_size, void *payload, size_t capacity, size_t *payload_size,
                            struct sep_method *used);
 
-/* Decodes one block to exactly plain_size bytes. Never reads outside payload[0, payload_size), never
- * writes outside plain[0, plain_size), and ends in time proportional to plain_size, whatever the
- * payload holds. plain is unspecified after an error. */
+/* Decodes one block to exactly plain_size bytes. Never reads outside payload[0, payload_size),
+ * never writes outside plain[0, plain_size), and ends in time proportional to plain_size, whatever
+ * the payload holds. plain is unspecified after an error. */
 enum sep_status sep_decode(struct sep_context *context, unsigned codec, const void *payload,
                            size_t payload_size, void *plain, size_t plain_size);
 

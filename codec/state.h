@@ -32,13 +32,14 @@
 #define SEP_COUNT_LIMIT  10u       /* count of a slot saturates here */
 #define SEP_RUN_LIMIT    15u
 
-#define SEP_LINES_LOG_MIN  9u  /* 32 KiB of slots for the smallest block */
-#define SEP_LINES_LOG_MAX  16u /* 4 MiB of slots */
-#define SEP_MATCH_LOG_MAX  17u
-#define SEP_BIAS2_LOG_MAX  14u
-#define SEP_SET_CONTEXTS   256u
+#define SEP_LINES_LOG_MIN 9u  /* 32 KiB of slots for the smallest block */
+#define SEP_LINES_LOG_MAX 16u /* 4 MiB of slots */
+#define SEP_MATCH_LOG_MAX 17u
+#define SEP_BIAS2_LOG_MAX 14u
+#define SEP_SET_CONTEXTS  256u
 
-/* State of one slot: bits 0-3 count (0: never used), 4-7 run of the last symbol, 8-11 last symbol. */
+/* State of one slot: bits 0-3 count (0: never used), 4-7 run of the last symbol, 8-11 last symbol.
+ */
 struct sep_line {
     uint16_t check[SEP_WAYS];
     uint16_t state[SEP_WAYS];
@@ -62,14 +63,15 @@ struct sep_match {
 
 struct sep_model_state {
     /* Inputs of the next nibble, set by the patches and the match model. */
-    uint32_t seed[SEP_EXPERTS_MAX];      /* hash of each slot expert's patch, for both nibbles */
-    uint32_t line[SEP_EXPERTS_MAX];      /* cache line to look in */
-    uint16_t check[SEP_EXPERTS_MAX];     /* what the slot must hold */
+    _Alignas(
+        32) uint32_t seed[SEP_EXPERTS_MAX]; /* hash of each slot expert's patch, for both nibbles */
+    _Alignas(32) uint32_t line[SEP_EXPERTS_MAX];  /* cache line to look in */
+    _Alignas(32) uint16_t check[SEP_EXPERTS_MAX]; /* what the slot must hold */
     uint32_t match_confidence[SEP_MATCHES];
-    uint32_t match_symbol[SEP_MATCHES];  /* SEP_SYMBOLS: no prediction */
-    int32_t *set[SEP_WEIGHT_SETS];       /* weight sets of this nibble */
-    int16_t *bias[2];                    /* bias rows of this nibble */
-    struct sep_weight *weights;          /* weight[nibble][0][0] */
+    uint32_t match_symbol[SEP_MATCHES]; /* SEP_SYMBOLS: no prediction */
+    int32_t *set[SEP_WEIGHT_SETS];      /* weight sets of this nibble */
+    int16_t *bias[2];                   /* bias rows of this nibble */
+    struct sep_weight *weights;         /* weight[nibble][0][0] */
     int32_t rate_row, rate_set, rate_last, rate_bias;
 
     /* Between predict and update. */
@@ -78,23 +80,23 @@ struct sep_model_state {
     uint32_t slot_line[SEP_EXPERTS_MAX];
     uint16_t slot_check[SEP_EXPERTS_MAX];
     uint16_t slot_state[SEP_EXPERTS_MAX]; /* 0 for a new slot */
-    uint32_t confidence[SEP_EXPERTS_MAX];
-    uint32_t last[SEP_EXPERTS_MAX];       /* SEP_SYMBOLS: none */
+    _Alignas(32) uint32_t confidence[SEP_EXPERTS_MAX];
+    _Alignas(32) uint32_t last[SEP_EXPERTS_MAX]; /* SEP_SYMBOLS: none */
     _Alignas(64) uint32_t probability[SEP_SYMBOLS];
     uint32_t cumulative[SEP_SYMBOLS + 1]; /* of probability; the last is at most 65536 */
 
     /* The block. */
     const uint8_t *plain;
     uint32_t position;
-    uint32_t experts;      /* slot experts and match experts */
+    uint32_t experts; /* slot experts and match experts */
     uint32_t slot_experts;
-    uint32_t half_shift;   /* 32 - log2(lines of one half) */
+    uint32_t half_shift; /* 32 - log2(lines of one half) */
     uint32_t half_lines;
     uint32_t match_shift[SEP_MATCHES];
     uint32_t bias2_mask;
     const struct sep_profile *profile;
     uint32_t stride;
-    uint32_t high;         /* high nibble of the byte under way, once it is known */
+    uint32_t high; /* high nibble of the byte under way, once it is known */
     struct sep_match match[SEP_MATCHES];
 
     /* Text and line state of the patches. */

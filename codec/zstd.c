@@ -8,9 +8,9 @@
 
 #include "codec.h"
 
-static enum sep_status zstd_encode(struct sep_context *context, uint8_t level,
-                                   const uint8_t *plain, size_t plain_size, uint8_t *payload,
-                                   size_t capacity, size_t *payload_size)
+static enum sep_status zstd_encode(struct sep_context *context, uint8_t level, const uint8_t *plain,
+                                   size_t plain_size, uint8_t *payload, size_t capacity,
+                                   size_t *payload_size)
 {
     ZSTD_CCtx *encoder = context->zstd_encoder;
     size_t written;

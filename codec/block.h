@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * block.h - the SEP payload: a header of 5 or 13 bytes, then the range coder's bytes.
+ *
+ *   byte 0      version, 0 until the format is frozen
+ *   byte 1      profile
+ *   byte 2      bits 0-2 knowledge mask, bits 4-7 transform, bit 3 zero
+ *   bytes 3-4   stride, little-endian
+ *   bytes 5-12  model hash, little-endian; present when the knowledge mask is not 0
+ */
+#ifndef SEP_BLOCK_H
+#define SEP_BLOCK_H
+
+#include "codec.h"
+
+#define SEP_BLOCK_VERSION     0u
+#define SEP_BLOCK_HEADER_SIZE 5u /* of a block that names no model */
+
+/* Writes a header with knowledge 0; OUTPUT has SEP_BLOCK_HEADER_SIZE bytes. */
+void sep_block_write(uint8_t *output, const struct sep_block_info *info);
+
+/* sep_decode.c and sep_encode.c; the arguments are those of struct sep_codec_ops. */
+enum sep_status sep_block_decode(struct sep_context *context, const uint8_t *payload,
+                                 size_t payload_size, uint8_t *plain, size_t plain_size);
+enum sep_status sep_block_encode(struct sep_context *context, uint8_t level, const uint8_t *plain,
+                                 size_t plain_size, uint8_t *payload, size_t capacity,
+                                 size_t *payload_size);
+
+#endif

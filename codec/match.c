@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * match.c - match models: the byte that followed the last time the same few bytes stood here.
+ *
+ * Two pointers into the past of the block, found by a hash of the last 6 and the last 12 bytes and
+ * verified backwards. A pointer that mispredicts stays in use with length 0, because records and
+ * code go on alike after a difference, until a verified candidate replaces it. What a prediction is
+ * worth is learnt by the mixture for each class of length and recent misses.
+ */
+#include <string.h>
+
+#include "model.h"
+#include "tables.h"
+
+#define MATCH_VERIFY_MAX 48u
+#define MATCH_LENGTH_MAX 65535u
+
+static const uint8_t minimum[SEP_MATCHES] = {12, 5};
+
+void sep_match_begin(struct sep_model_state *m, size_t plain_size)
+{
+    uint32_t log = 8;
+
+    while (log < SEP_MATCH_LOG_MAX && (size_t)1 << log < plain_size)
+        log++;
+    for (uint32_t k = 0; k < SEP_MATCHES; k++) {
+        m->match_shift[k] = 32 - log;
+        memset(m->match_head[k], 0, sizeof m->match_head[k][0] << log);
+        m->match[k] = (struct sep_match){.predicted = 256};
+    }
+}
+
+static uint32_t load32(const uint8_t *bytes)
+{
+    return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+}
+
+/* Hash of the last minimum[k] bytes before END; there are that many. */
+static uint32_t match_hash(const uint8_t *end, uint32_t k)
+{
+    if (k == 1)
+        return (load32(end - 4) + end[-5] * SEP_HASH_2) * SEP_HASH_1;
+    return ((load32(end - 4) * SEP_HASH_1 ^ load32(end - 8)) * SEP_HASH_2 ^ load32(end - 12)) *
+           SEP_HASH_3;
+}
+
+/* How many bytes before A and before B are the same; B < A. */
+static uint32_t common_length(const uint8_t *plain, uint32_t a, uint32_t b)
+{
+    uint32_t length = 0;
+
+    while (length < MATCH_VERIFY_MAX && length < b &&
+           plain[a - 1 - length] == plain[b - 1 - length])
+        length++;
+    return length;
+}
+
+void sep_match_next(struct sep_model_state *m)
+{
+    const uint8_t *plain = m->plain;
+    const uint32_t position = m->position;
+    const uint32_t byte = plain[position - 1];
+
+    for (uint32_t k = 0; k < SEP_MATCHES; k++) {
+        struct sep_match *match = &m->match[k];
+
+        if (match->position != 0) {
+            const uint32_t miss = match->predicted != byte;
+
+            match->misses = (match->misses << 1 | miss) & 255;
+            match->length = miss                               ? 0
+                            : match->length < MATCH_LENGTH_MAX ? match->length + 1
+                                                               : match->length;
+            match->position++;
+            if (match->misses == 255)
+                match->position = 0;
+        }
+        if (position >= minimum[k]) {
+            uint32_t *head =
+                &m->match_head[k][match_hash(plain + position, k) >> m->match_shift[k]];
+
+            if (match->length < minimum[k] && *head != 0) {
+                const uint32_t length = common_length(plain, position, *head);
+
+                if (length >= minimum[k] && length > match->length)
+                    *match = (struct sep_match){.position = *head, .length = length};
+            }
+            *head = position;
+        }
+        match->predicted = match->position != 0 ? plain[match->position] : 256;
+    }
+    /* Two pointers at one place say nothing twice. */
+    if (m->match[1].position == m->match[0].position)
+        m->match[1].predicted = 256;
+}
+
+/* 1 .. 31: four classes of misses, eight of length. */
+static uint32_t confidence(const struct sep_match *match)
+{
+    static const uint8_t length_class[33] = {0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4,
+                                             4, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 5, 5, 6};
+    const uint32_t length = match->length;
+    const uint32_t class = length >= 400 ? 7 : length_class[length < 32 ? length : 32];
+    const uint32_t missed = match->misses == 0          ? 0
+                            : (match->misses & 15) == 0 ? 1
+                            : (match->misses & 3) == 0  ? 2
+                                                        : 3;
+
+    return class * 4 + missed + (class + missed == 0);
+}
+
+void sep_match_nibble(struct sep_model_state *m, unsigned nibble)
+{
+    for (uint32_t k = 0; k < SEP_MATCHES; k++) {
+        const struct sep_match *match = &m->match[k];
+        const uint32_t predicted = match->predicted;
+        const uint32_t valid =
+            predicted < 256 && (nibble == 0 || predicted >> 4 == m->high) ? 1 : 0;
+
+        m->match_confidence[k] = valid ? confidence(match) : 0;
+        m->match_symbol[k] = !valid ? SEP_SYMBOLS : nibble == 0 ? predicted >> 4 : predicted & 15;
+    }
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * model.c - the order of things around one byte: patches, match, look-up, mixture, learning.
+ *
+ * What a nibble needs from memory is asked for (locate) before the nibble before it is learnt
+ * (update), so that cache misses and arithmetic overlap. Tables are cleared at the start of a block
+ * and scale with its size: 32 bytes of slots a byte of block, 4 MiB at most, so that clearing costs
+ * about 1 % of coding whatever the size.
+ */
+#include <string.h>
+
+#include "model.h"
+#include "tables.h"
+
+/* Learning rates: start + end at the first byte, falling as 1 / position towards the end. Weights
+ * of rows and sets: 32768 is rate 1 for inputs in nats; bias rows: 4096. */
+#define RATE_ROW_START  300u
+#define RATE_ROW_END    40u
+#define RATE_SET_START  300u
+#define RATE_SET_END    40u
+#define RATE_LAST_START 300u
+#define RATE_LAST_END   40u
+#define RATE_BIAS_START 100u
+#define RATE_BIAS_END   60u
+
+static void reset_weights(struct sep_model_state *m)
+{
+    for (uint32_t nibble = 0; nibble < 2; nibble++)
+        for (uint32_t e = 0; e < SEP_EXPERTS_MAX; e++)
+            for (uint32_t c = 0; c < SEP_CONFIDENCES; c++) {
+                m->weight[nibble][e][c] = sep_start_weight[c];
+                if (e >= m->slot_experts)
+                    m->weight[nibble][e][c] = (struct sep_weight){.last = sep_start_match[c]};
+            }
+    memset(m->weight_set, 0, sizeof m->weight_set);
+}
+
+/* Clears tables to a size that fits the block. */
+static void reset_tables(struct sep_model_state *m, size_t plain_size)
+{
+    uint32_t lines_log = SEP_LINES_LOG_MIN, bias_log = 8;
+
+    while (lines_log < SEP_LINES_LOG_MAX && (size_t)2 << lines_log < plain_size)
+        lines_log++;
+    while (bias_log < SEP_BIAS2_LOG_MAX && (size_t)8 << bias_log < plain_size)
+        bias_log++;
+    m->half_shift = 32 - (lines_log - 1);
+    m->half_lines = 1u << (lines_log - 1);
+    m->bias2_mask = (1u << bias_log) - 1;
+    memset(m->lines, 0, sizeof m->lines[0] << lines_log);
+    memset(m->bias1, 0, sizeof m->bias1);
+    memset(m->bias2, 0, sizeof m->bias2[0] << bias_log);
+    memset(m->row, 0, sizeof m->row);
+}
+
+/* Learning rates fall over the first kilobytes of a block. */
+static void set_rates(struct sep_model_state *m)
+{
+    const uint32_t seen = m->position;
+
+    m->rate_row = (int32_t)(RATE_ROW_END + (RATE_ROW_START * 1024u) / (seen + 1024));
+    m->rate_set = (int32_t)(RATE_SET_END + (RATE_SET_START * 1024u) / (seen + 1024));
+    m->rate_last = (int32_t)(RATE_LAST_END + (RATE_LAST_START * 1024u) / (seen + 1024));
+    m->rate_bias = (int32_t)(RATE_BIAS_END + (RATE_BIAS_START * 1024u) / (seen + 1024));
+}
+
+/* Weight sets, bias rows and match predictions of the next nibble. */
+static void select_inputs(struct sep_model_state *m, unsigned nibble, uint32_t symbol_key)
+{
+    const uint32_t position = m->position;
+    const uint32_t c1 = position > 0 ? m->plain[position - 1] : 0;
+    const uint32_t c2 = position > 1 ? m->plain[position - 2] : 0;
+    uint32_t hash;
+
+    sep_match_nibble(m, nibble);
+    m->weights = m->weight[nibble][0];
+    m->set[0] =
+        m->weight_set[nibble][0][m->match_confidence[0] + (m->match_confidence[1] != 0 ? 32u : 0)];
+    m->set[1] = m->weight_set[nibble][1][nibble == 0 ? c1 : m->high << 4 | c1 >> 4];
+    m->set[2] = m->weight_set[nibble][2][c2];
+    hash = ((c1 | c2 << 8 | symbol_key << 16) + 1) * SEP_HASH_1;
+    m->bias[0] = m->bias1[c1][symbol_key];
+    m->bias[1] = m->bias2[(hash >> 16 ^ hash >> 2) & m->bias2_mask];
+}
+
+void sep_model_begin(struct sep_model_state *m, const struct sep_kernel *kernel,
+                     const uint8_t *plain, size_t plain_size, unsigned profile, unsigned stride)
+{
+    m->plain = plain;
+    m->position = 0;
+    m->high = 0;
+    m->profile = &sep_profiles[profile];
+    m->slot_experts = m->profile->experts;
+    m->experts = m->slot_experts + SEP_MATCHES;
+    m->stride = stride;
+    reset_weights(m);
+    reset_tables(m, plain_size);
+    sep_match_begin(m, plain_size);
+    sep_patch_begin(m);
+    set_rates(m);
+    kernel->locate(m, 0);
+    select_inputs(m, 0, 16);
+    kernel->predict(m);
+}
+
+void sep_model_after_high(struct sep_model_state *m, const struct sep_kernel *kernel, uint32_t high)
+{
+    m->high = high;
+    kernel->locate(m, 1 + high);
+    kernel->update(m, high);
+    select_inputs(m, 1, high);
+    kernel->predict(m);
+}
+
+void sep_model_after_low(struct sep_model_state *m, const struct sep_kernel *kernel, uint32_t low)
+{
+    m->position++;
+    sep_match_next(m);
+    sep_patch_next(m);
+    kernel->locate(m, 0);
+    kernel->update(m, low);
+    if ((m->position & 63) == 0)
+        set_rates(m);
+    select_inputs(m, 0, 16);
+    kernel->predict(m);
+}

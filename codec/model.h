@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * model.h - the model as encoder and decoder see it: a distribution for each nibble in turn.
+ *
+ * begin, then for each byte: code the high nibble from m->cumulative, after_high, code the low
+ * nibble from m->cumulative, store the byte in the plain buffer, after_low. Both sides call the
+ * same functions in the same order; there is no second model.
+ */
+#ifndef SEP_MODEL_H
+#define SEP_MODEL_H
+
+#include <stddef.h>
+
+#include "kernel.h"
+#include "state.h"
+
+/* PLAIN is read only below the position reached. PROFILE is below SEP_PROFILE_COUNT. */
+void sep_model_begin(struct sep_model_state *m, const struct sep_kernel *kernel,
+                     const uint8_t *plain, size_t plain_size, unsigned profile, unsigned stride);
+void sep_model_after_high(struct sep_model_state *m, const struct sep_kernel *kernel,
+                          uint32_t high);
+void sep_model_after_low(struct sep_model_state *m, const struct sep_kernel *kernel, uint32_t low);
+
+/* patch.c: seeds of all slot experts for the byte at m->position. */
+void sep_patch_begin(struct sep_model_state *m);
+void sep_patch_next(struct sep_model_state *m); /* m->plain[m->position - 1] is new */
+
+/* match.c */
+void sep_match_begin(struct sep_model_state *m, size_t plain_size);
+void sep_match_next(struct sep_model_state *m); /* as sep_patch_next; runs before it */
+void sep_match_nibble(struct sep_model_state *m, unsigned nibble); /* inputs of the mixture */
+
+#endif

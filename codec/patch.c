@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * patch.c - patches of the bytes before the next one, and their hashes.
+ *
+ * All patches are computed for every byte (two or three operations each); the profile's list picks
+ * those that have an expert. Bytes before the start of the block read as 0.
+ */
+#include <string.h>
+
+#include "model.h"
+#include "tables.h"
+
+static uint32_t mix(uint32_t a, uint32_t b)
+{
+    const uint32_t h = (a * SEP_HASH_1 ^ b) * SEP_HASH_2;
+
+    return h ^ h >> 15;
+}
+
+/* The byte DISTANCE back; 0 for distance 0 and before the start. */
+static uint32_t byte_back(const struct sep_model_state *m, uint32_t distance)
+{
+    return distance - 1 < m->position ? m->plain[m->position - distance] : 0;
+}
+
+/* Words, lines and what followed each byte and pair of bytes. */
+static void follow(struct sep_model_state *m)
+{
+    const uint32_t c1 = byte_back(m, 1), c2 = byte_back(m, 2), c3 = byte_back(m, 3);
+    const uint32_t letter = c1 | 32;
+
+    if ((letter >= 'a' && letter <= 'z') || c1 >= 128) {
+        m->word = (m->word + letter + 1) * SEP_HASH_3;
+        m->word ^= m->word >> 16;
+    } else if (m->word != 0) {
+        m->word_before = m->word;
+        m->word = 0;
+    }
+    if (c1 == '\n') {
+        m->line_before = m->line_start;
+        m->line_start = m->position;
+    }
+    m->indirect1[c2] = (uint16_t)(m->indirect1[c2] << 8 | c1);
+    m->indirect2[c3 << 8 | c2] = (uint16_t)(m->indirect2[c3 << 8 | c2] << 8 | c1);
+}
+
+static void hash_patches(struct sep_model_state *m, uint32_t value[SEP_PATCH_COUNT])
+{
+    uint32_t c[9], last4, last2, above, column, line_column, line_above, line_next, expected;
+    const uint32_t stride = m->stride != 0 ? m->stride : 4;
+
+    for (uint32_t k = 1; k < 9; k++)
+        c[k] = byte_back(m, k);
+    last2 = c[1] | c[2] << 8;
+    last4 = last2 | c[3] << 16 | c[4] << 24;
+    above = byte_back(m, stride);
+    column = m->position % stride;
+    line_column = m->position - m->line_start;
+    line_above = line_next = 0;
+    if (m->line_before + line_column < m->line_start) {
+        line_above = m->plain[m->line_before + line_column];
+        line_next = byte_back(m, m->position - (m->line_before + line_column + 1));
+    }
+    if (line_column > 255)
+        line_column = 255;
+    expected = m->match[0].predicted < 256 ? 0 : 1;
+
+    value[SEP_PATCH_ORDER0] = 0;
+    value[SEP_PATCH_ORDER1] = c[1];
+    value[SEP_PATCH_ORDER2] = last2;
+    value[SEP_PATCH_ORDER3] = last4 & 0xffffff;
+    value[SEP_PATCH_ORDER4] = last4;
+    value[SEP_PATCH_ORDER5] = mix(last4, c[5]);
+    value[SEP_PATCH_ORDER6] = mix(last4, c[5] | c[6] << 8);
+    value[SEP_PATCH_ORDER8] = mix(last4, c[5] | c[6] << 8 | c[7] << 16 | c[8] << 24);
+    value[SEP_PATCH_WORD] = mix(m->word, c[1]);
+    value[SEP_PATCH_WORD2] = mix(m->word + c[1], m->word_before);
+    value[SEP_PATCH_SPARSE23] = c[2] | c[3] << 8;
+    value[SEP_PATCH_SPARSE13] = c[1] | c[3] << 8;
+    value[SEP_PATCH_ABOVE_COLUMN] = above | column << 8;
+    value[SEP_PATCH_ABOVE_LAST] = above | byte_back(m, 2 * stride) << 8 | c[1] << 16;
+    value[SEP_PATCH_ABOVE_LEFT] = above | byte_back(m, stride + 1) << 8 | c[1] << 16;
+    value[SEP_PATCH_LINE_ABOVE] = line_above | c[1] << 8;
+    value[SEP_PATCH_LINE_COLUMN] = line_above | line_next << 8 | line_column << 16;
+    value[SEP_PATCH_INDIRECT1] = m->indirect1[c[1]] | c[1] << 16;
+    value[SEP_PATCH_INDIRECT2] = m->indirect2[last2] | c[1] << 16;
+    value[SEP_PATCH_MATCH] = m->match[expected].predicted |
+                             (m->match[expected].length < 31 ? m->match[expected].length : 31)
+                                 << 16;
+}
+
+void sep_patch_begin(struct sep_model_state *m)
+{
+    m->word = m->word_before = m->word_before2 = 0;
+    m->line_start = m->line_before = 0;
+    memset(m->indirect1, 0, sizeof m->indirect1);
+    memset(m->indirect2, 0, sizeof m->indirect2);
+    sep_patch_next(m);
+}
+
+void sep_patch_next(struct sep_model_state *m)
+{
+    uint32_t value[SEP_PATCH_COUNT];
+
+    if (m->position != 0)
+        follow(m);
+    hash_patches(m, value);
+    for (uint32_t e = 0; e < m->slot_experts; e++)
+        m->seed[e] = mix(value[m->profile->patch[e]], e * SEP_HASH_3);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * profile.h - which patches are on for a kind of data: a table, not a branch in the hot loop.
+ *
+ * A profile's number is stored in the block header: rows are only added.
+ */
+#ifndef SEP_PROFILE_H
+#define SEP_PROFILE_H
+
+#include <stdint.h>
+
+/* Patches: what an expert looks at to predict the next byte. c1 is the byte before it, c2 the one
+ * before that; S is the stride of the block; "above" is the byte S back. */
+enum sep_patch {
+    SEP_PATCH_ORDER0,
+    SEP_PATCH_ORDER1,
+    SEP_PATCH_ORDER2,
+    SEP_PATCH_ORDER3,
+    SEP_PATCH_ORDER4,
+    SEP_PATCH_ORDER5,
+    SEP_PATCH_ORDER6,
+    SEP_PATCH_ORDER8,
+    SEP_PATCH_WORD,         /* letters since the last non-letter, c1 */
+    SEP_PATCH_WORD2,        /* the same, and the word before */
+    SEP_PATCH_SPARSE23,     /* c2, c3 */
+    SEP_PATCH_SPARSE13,     /* c1, c3 */
+    SEP_PATCH_ABOVE_COLUMN, /* above, position in the record */
+    SEP_PATCH_ABOVE_LAST,   /* above, two above, c1 */
+    SEP_PATCH_ABOVE_LEFT,   /* above, the byte before above, c1 */
+    SEP_PATCH_LINE_ABOVE,   /* byte at this column of the line before, c1 */
+    SEP_PATCH_LINE_COLUMN,  /* the same and the one after it, column */
+    SEP_PATCH_INDIRECT1,    /* what followed the last two times after c1 */
+    SEP_PATCH_INDIRECT2,    /* what followed the last two times after c2 c1, c1 */
+    SEP_PATCH_MATCH,        /* byte that the match model expects, length class */
+    SEP_PATCH_COUNT
+};
+
+#define SEP_PROFILE_EXPERTS 22u /* most slot experts of a profile */
+
+struct sep_profile {
+    const char *name;
+    uint8_t experts;                    /* slot experts */
+    uint8_t patch[SEP_PROFILE_EXPERTS]; /* enum sep_patch */
+};
+
+enum sep_profile_number { SEP_PROFILE_GENERIC, SEP_PROFILE_COUNT };
+
+extern const struct sep_profile sep_profiles[SEP_PROFILE_COUNT];
+
+#endif
