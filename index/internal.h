@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * internal.h - the open store and its transactions, as the files of index/ see them. Start reading
+ * with struct index; store.c opens it, txn.c commits it, db.c touches LMDB for all others.
+ *
+ * Locks, in the order they may be taken: index->mutex, packs.mutex, pool_mutex. conf_mutex is taken
+ * alone.
+ */
+#ifndef INDEX_INTERNAL_H
+#define INDEX_INTERNAL_H
+
+#include <lmdb.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "index.h"
+#include "io.h"
+#include "pack.h"
+#include "record.h"
+
+#define INDEX_MAP_DEFAULT  (UINT64_C(1) << 40) /* bytes */
+#define INDEX_PACK_DEFAULT (256u << 20)        /* bytes */
+
+/* Uncommitted pages (an upper bound) beyond which a commit is started without being asked for:
+ * 64 MiB of memory with 4 KiB pages. */
+#define INDEX_TXN_PAGES 16384u
+
+/* How far numbers are reserved ahead at each commit (struct index_state); more than a transaction
+ * of INDEX_TXN_PAGES can use. */
+#define INDEX_NUMBERS_AHEAD (UINT64_C(1) << 20)
+
+struct index_ids {
+    uint64_t *list;
+    size_t count, capacity;
+};
+
+/* Access to the records. The one writer is index->writer; readers come from a pool. Not for two
+ * threads at once. */
+struct index_txn {
+    struct index *index;
+    MDB_txn *mdb;
+    MDB_cursor *cursor[INDEX_DB_COUNT]; /* opened at first use */
+    enum index_access access;
+    bool writer;                /* this is index->writer, index->mutex is held */
+    int error;                  /* negative errno of the failure that poisoned the transaction */
+    struct index_ids unused;    /* blocks to look at in index_end: no reference may be left */
+    struct index_txn *next;     /* in the pool */
+    struct index_record record; /* scratch of the function that runs */
+};
+
+/* A line "key=value" of sepfs.conf, or a comment. */
+struct index_conf_line {
+    char *text;  /* the whole line */
+    char *key;   /* NULL for a comment or an empty line */
+    char *value; /* as written */
+};
+
+struct index {
+    char *path;
+    unsigned flags; /* enum index_open_flags */
+    const struct index_io *io;
+    index_log_fn log;
+    void *log_arg;
+    uint32_t block_size, pack_size;
+    uint8_t uuid[16];
+    uint64_t name_seed; /* for the hash of names */
+
+    int dir_fd, index_fd, packs_fd; /* STORE, STORE/index, STORE/packs */
+    int lock_fd;                    /* -1 when read-only */
+
+    pthread_mutex_t conf_mutex;
+    struct index_conf_line *conf; /* conf_mutex */
+    size_t conf_count;            /* conf_mutex */
+
+    MDB_env *env;
+    MDB_dbi db[INDEX_DB_COUNT];
+    uint64_t map_size;
+    uint32_t page_size;
+
+    /* Transactions. mutex is held by the thread inside the write transaction and during commits. */
+    pthread_mutex_t mutex;
+    pthread_cond_t wake; /* for the index thread */
+    pthread_cond_t done; /* a transaction began, ended, or a commit finished */
+    pthread_t thread;
+    bool thread_runs;
+    struct index_txn writer;
+    bool want_begin, want_stop;     /* mutex */
+    bool marked_dirty;              /* mutex: the state on disk says not clean */
+    uint64_t commits_wanted;        /* mutex: generation that somebody waits for */
+    uint64_t commits_done;          /* mutex: generation of the last finished commit */
+    int commit_error;               /* mutex: of the last commit */
+    bool changed;                   /* mutex: the open transaction changed something */
+    struct timespec changed_at;     /* mutex: monotonic time of the oldest change */
+    atomic_bool writing;            /* a write transaction is open */
+    atomic_bool failed;             /* poisoned: refuses writes until opened again */
+    _Atomic uint64_t operations;    /* pages that the open transaction may have touched */
+    struct index_punches punches;   /* mutex: of the open transaction */
+    struct index_punches punchable; /* mutex: committed, for the index thread to work off */
+
+    pthread_mutex_t pool_mutex;
+    struct index_txn *pool; /* pool_mutex: idle readers */
+
+    /* State, under mutex; the copy in INDEX_DB_META is as of the last commit. */
+    uint64_t next_ino;
+    _Atomic uint64_t next_block;
+    struct index_counters counters;
+
+    struct index_packs packs;
+
+    /* Space (reserve.c), bytes. */
+    _Atomic uint64_t promised;        /* pack bytes promised and not released */
+    _Atomic uint64_t index_used;      /* data.mdb up to its last page at the last commit */
+    _Atomic uint64_t index_allocated; /* host space data.mdb may grow into without asking */
+    atomic_bool no_prealloc;          /* the host cannot preallocate */
+    pthread_mutex_t reserve_mutex; /* held while asking the host; taken after none of the others */
+};
+
+/* ---- store.c ---- */
+
+/* index_open with another table of system calls: for the tests. */
+int index_open_with(const char *path, const struct index_options *options,
+                    const struct index_io *io, struct index **index, char *error, size_t size);
+
+void index_log(const struct index *index, int priority, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- db.c: LMDB, with our errnos ---- */
+
+/* 0, -ENOENT (no such key), or a failure that poisoned a write transaction. VALUE points into the
+ * map and is good until the next write in this transaction or index_end. */
+int index_db_get(struct index_txn *txn, enum index_db db, const struct index_key *key,
+                 MDB_val *value);
+/* Inserts or replaces. */
+int index_db_put(struct index_txn *txn, enum index_db db, const struct index_key *key,
+                 const void *data, size_t size);
+int index_db_put_record(struct index_txn *txn, enum index_db db, const struct index_key *key,
+                        const struct index_record *record);
+/* -ENOENT when there is no such key. */
+int index_db_delete(struct index_txn *txn, enum index_db db, const struct index_key *key);
+/* Any key, as LMDB returned it: removes a malformed record. */
+int index_db_delete_raw(struct index_txn *txn, enum index_db db, const MDB_val *key);
+/* First record with key >= KEY, and the records after and before it. -ENOENT at either end. Changes
+ * through the functions above do not disturb the walk as long as the record it stands on stays. */
+int index_db_seek(struct index_txn *txn, enum index_db db, const struct index_key *key,
+                  MDB_val *found, MDB_val *value);
+int index_db_next(struct index_txn *txn, enum index_db db, MDB_val *found, MDB_val *value);
+int index_db_prev(struct index_txn *txn, enum index_db db, MDB_val *found, MDB_val *value);
+uint64_t index_db_entries(struct index_txn *txn, enum index_db db);
+
+/* Logs a malformed record with its key; returns -EUCLEAN. */
+int index_malformed(struct index_txn *txn, enum index_db db, const MDB_val *key);
+/* Poisons the write transaction: it is rolled back, the index refuses writes. Returns ERROR. */
+int index_fail(struct index_txn *txn, int error, const char *what);
+/* The negative errno for a return value of LMDB. */
+int index_mdb_error(int rc);
+
+/* ---- txn.c ---- */
+
+int index_txn_start(struct index *index); /* starts the index thread */
+int index_txn_stop(struct index *index);  /* last commit, stops it; returns the commit's error */
+void index_txn_free_pool(struct index *index);
+/* A transaction of the calling thread for use before the index thread runs (opening). */
+int index_txn_begin_local(struct index *index, enum index_access access);
+int index_txn_end_local(struct index *index, bool commit);
+
+/* ---- meta.c ---- */
+
+int index_state_load(struct index_txn *txn, struct index_state *state);
+/* Puts the state: numbers reserved ahead unless CLEAN. */
+int index_state_store(struct index_txn *txn, bool clean);
+/* Adds SIGN (1 or -1) times this inode to the counters. */
+void index_count_inode(struct index *index, const struct index_inode *inode, int sign);
+
+/* ---- block.c ---- */
+
+/* index_end: drops the blocks noted in txn->unused that have no reference. */
+int index_blocks_drop_unused(struct index_txn *txn);
+int index_block_put(struct index_txn *txn, const struct index_block *block);
+int index_txn_note_unused(struct index_txn *txn, uint64_t block);
+
+/* ---- conf.c ---- */
+
+int index_conf_load(struct index *index, char *error, size_t size);
+int index_conf_create(struct index *index);
+void index_conf_free(struct index *index);
+
+/* ---- recover.c, rebuild.c, reserve.c ---- */
+
+/* Finishes what a crash interrupted: orphans. */
+int index_recover(struct index *index);
+/* Rewrites a mostly empty index file. After the environment was closed; holds the store's lock. */
+void index_rebuild_if_sparse(struct index *index);
+/* Re-reads how far data.mdb is in use, after a commit. */
+void index_reserve_refresh(struct index *index);
+/* Bytes the open transaction may add to data.mdb, at most. */
+uint64_t index_reserve_pending(const struct index *index);
+/* True when the open transaction should be committed soon for lack of room or memory. */
+bool index_reserve_tight(const struct index *index);
+/* Called with packs.mutex held: makes the host hold FROM..FROM+BYTES of FD for us. Sets *got to the
+ * bytes obtained: BYTES or more. */
+int index_reserve_host(struct index *index, int fd, uint64_t from, uint64_t bytes, uint64_t *got);
+/* Gives back what data.mdb holds beyond its last page. */
+void index_reserve_trim(struct index *index);
+
+#endif
