@@ -6,7 +6,9 @@
 #ifndef TOOLS_BENCH_H
 #define TOOLS_BENCH_H
 
-int bench_codec(int argc, char **argv); /* ratio and speed of the block codecs, peers in the same run */
-int bench_mount(int argc, char **argv); /* file operations on a mount, passthrough_ll in the same run */
+int bench_codec(int argc,
+                char **argv); /* ratio and speed of the block codecs, peers in the same run */
+int bench_mount(int argc,
+                char **argv); /* file operations on a mount, passthrough_ll in the same run */
 
 #endif
