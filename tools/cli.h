@@ -42,8 +42,8 @@ struct cli_option {
 };
 
 #define CLI_LONG_ONLY 256
-#define CLI_END       -1 /* no options left */
-#define CLI_EXIT      -2 /* --help or --version was served, or a bad option reported: exit */
+#define CLI_END       (-1) /* no options left */
+#define CLI_EXIT      (-2) /* --help or --version was served, or a bad option reported: exit */
 
 struct cli_program {
     const char *name;                 /* "sepfs-fsck" */
