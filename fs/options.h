@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "codec/sep.h"
 
@@ -31,6 +32,7 @@ struct fs_options {
     bool writeback;         /* kernel write-back cache */
     bool promote;           /* cold blocks read repeatedly go back to the hot codec */
     bool acl;               /* POSIX ACLs */
+    bool nonempty;          /* mount over a directory that has entries */
     bool foreground, debug; /* -f, -d */
     char fuse[1024];        /* comma-separated options for libfuse and mount(2) */
 };
@@ -41,6 +43,9 @@ void fs_options_init(struct fs_options *options);
  * names the option and what is accepted. Unknown options that FUSE or mount(8) know go to ->fuse;
  * anything else is refused. */
 int fs_options_parse(struct fs_options *options, const char *list, char *error, size_t size);
+
+/* One line for each option of sepfs itself: "  NAME=VALUE    what it does". */
+void fs_options_help(FILE *out);
 
 /* "1024", "16K", "1.5G" ... (1024-based). 0 or -EINVAL / -ERANGE. Used by all tools. */
 int fs_parse_size(const char *text, uint64_t *bytes);
