@@ -18,67 +18,99 @@ _Static_assert(SEP_WAYS == 3, "look_up compares six bytes");
 /* Value of the last symbol's entry in a row that only says "the last symbol": 1 nat, in 1/16. */
 #define LAST_UNIT 16
 
+static inline __m256i load8(const uint32_t *from)
+{
+    return _mm256_load_si256((const __m256i *)from);
+}
+
+static inline void store8(uint32_t *to, __m256i value)
+{
+    _mm256_store_si256((__m256i *)to, value);
+}
+
+static inline __m256i all(uint32_t value)
+{
+    return _mm256_set1_epi32((int)value);
+}
+
 static void avx2_locate(struct sep_model_state *m, uint32_t salt)
 {
-    const __m256i salted = _mm256_set1_epi32((int)(salt * SEP_HASH_3));
-    const __m256i multiplier = _mm256_set1_epi32((int)SEP_HASH_1);
+    const __m256i salted = all(salt * SEP_HASH_3);
     const __m128i shift = _mm_cvtsi32_si128((int)m->half_shift);
-    const __m256i half = _mm256_setr_epi32(0, -1, 0, -1, 0, -1, 0, -1);
-    const __m256i offset = _mm256_and_si256(half, _mm256_set1_epi32((int)m->half_lines));
-    const __m256i low16 = _mm256_set1_epi32(0xffff);
+    const __m256i odd = _mm256_setr_epi32(0, -1, 0, -1, 0, -1, 0, -1);
+    const __m256i offset = _mm256_and_si256(odd, all(m->half_lines));
+    const uint32_t slots = m->slot_experts;
 
-    for (uint32_t e = 0; e < m->slot_experts; e += 8) {
-        const __m256i seed = _mm256_loadu_si256((const __m256i *)&m->seed[e]);
-        const __m256i hash = _mm256_mullo_epi32(_mm256_add_epi32(seed, salted), multiplier);
-        const __m256i line = _mm256_add_epi32(_mm256_srl_epi32(hash, shift), offset);
-        const __m256i check = _mm256_and_si256(hash, low16);
-        const __m256i packed = _mm256_packus_epi32(check, check);
+    for (uint32_t e = 0; e < slots; e += 8) {
+        const __m256i hash =
+            _mm256_mullo_epi32(_mm256_add_epi32(load8(&m->seed[e]), salted), all(SEP_HASH_1));
 
-        _mm256_storeu_si256((__m256i *)&m->line[e], line);
-        _mm_storel_epi64((__m128i *)&m->check[e], _mm256_castsi256_si128(packed));
-        _mm_storel_epi64((__m128i *)&m->check[e + 4], _mm256_extracti128_si256(packed, 1));
+        store8(&m->line[e], _mm256_add_epi32(_mm256_srl_epi32(hash, shift), offset));
+        store8(&m->check[e], _mm256_and_si256(hash, all(0xffff)));
     }
-    for (uint32_t e = 0; e < m->slot_experts; e++)
+    for (uint32_t e = 0; e < slots; e++)
         _mm_prefetch((const char *)&m->lines[m->line[e]], _MM_HINT_T0);
 }
 
-static inline void look_up(struct sep_model_state *m)
+static inline __m256i what_pair(const struct sep_model_state *m, uint32_t e)
 {
-    const uint32_t slots = m->slot_experts;
-    uint32_t e;
+    return _mm256_inserti128_si256(
+        _mm256_castsi128_si256(_mm_load_si128((const __m128i *)&m->lines[m->line[e]])),
+        _mm_load_si128((const __m128i *)&m->lines[m->line[e + 4]]), 1);
+}
 
-    for (e = 0; e < slots; e++) {
-        const uint32_t index = m->line[e];
-        const struct sep_line *line = &m->lines[index];
-        const uint16_t check = m->check[e];
-        const __m128i meta = _mm_load_si128((const __m128i *)line);
-        const uint32_t equal =
-            (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi16(meta, _mm_set1_epi16((short)check))) & 63;
-        const uint32_t c0 = line->state[0] & 15u, c1 = line->state[1] & 15u,
-                       c2 = line->state[2] & 15u;
-        const uint32_t least01 = c1 < c0 ? 1 : 0;
-        const uint32_t count01 = c1 < c0 ? c1 : c0;
-        const uint32_t least = c2 < count01 ? 2 : least01;
-        const uint32_t found = (uint32_t)__builtin_ctz(equal | 64) >> 1;
-        const uint32_t way = equal != 0 ? found : least;
-        const int hit = equal != 0 ? -1 : 0;
-        const uint32_t state = line->state[way] & (uint32_t)hit;
-        const uint32_t confidence = sep_confidence[state & 255];
-        const __m128i row =
-            _mm_and_si128(_mm_load_si128((const __m128i *)line->row[way]), _mm_set1_epi32(hit));
+/* Eight experts' slots side by side: the first way with the right check, else the first of those
+ * least used. Lines of experts beyond slot_experts exist too, so no lane needs a branch. */
+static inline void look_up8(struct sep_model_state *m, uint32_t e)
+{
+    const __m256i a = what_pair(m, e), b = what_pair(m, e + 1);
+    const __m256i c = what_pair(m, e + 2), d = what_pair(m, e + 3);
+    const __m256i ab = _mm256_unpacklo_epi32(a, b), cd = _mm256_unpacklo_epi32(c, d);
+    const __m256i w0 = _mm256_unpacklo_epi64(ab, cd);
+    const __m256i w1 = _mm256_unpackhi_epi64(ab, cd);
+    const __m256i w2 =
+        _mm256_unpacklo_epi64(_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d));
+    const __m256i low16 = all(0xffff), low4 = all(15);
+    const __m256i check = load8(&m->check[e]);
+    const __m256i hit0 = _mm256_cmpeq_epi32(_mm256_and_si256(w0, low16), check);
+    const __m256i hit1 = _mm256_cmpeq_epi32(_mm256_and_si256(w1, low16), check);
+    const __m256i hit2 = _mm256_cmpeq_epi32(_mm256_and_si256(w2, low16), check);
+    const __m256i hit = _mm256_or_si256(_mm256_or_si256(hit0, hit1), hit2);
+    const __m256i s0 = _mm256_srli_epi32(w0, 16), s1 = _mm256_srli_epi32(w1, 16);
+    const __m256i s2 = _mm256_srli_epi32(w2, 16);
+    const __m256i n0 = _mm256_and_si256(s0, low4), n1 = _mm256_and_si256(s1, low4);
+    const __m256i n2 = _mm256_and_si256(s2, low4);
+    const __m256i less1 = _mm256_cmpgt_epi32(n0, n1);
+    const __m256i less2 = _mm256_cmpgt_epi32(_mm256_min_epi32(n0, n1), n2);
+    /* -1 in a mask counts as way 1. */
+    __m256i way = _mm256_blendv_epi8(_mm256_srli_epi32(less1, 31), all(2), less2);
+    __m256i state = _mm256_blendv_epi8(all(SEP_STATE_NEW), s2, hit2);
+    __m256i slot, confidence;
 
-        _mm_store_si128((__m128i *)m->row[e], row);
-        m->slot_state[e] = (uint16_t)state;
-        m->way[e] = way;
-        m->slot_line[e] = index;
-        m->slot_check[e] = check;
-        m->confidence[e] = confidence;
-        m->last[e] = confidence != 0 ? state >> 8 : SEP_SYMBOLS;
-    }
-    for (uint32_t k = 0; k < SEP_MATCHES; k++, e++) {
-        m->confidence[e] = m->match_confidence[k];
-        m->last[e] = m->match_symbol[k];
-    }
+    way = _mm256_blendv_epi8(way, all(2), hit2);
+    way = _mm256_blendv_epi8(way, all(1), hit1);
+    way = _mm256_andnot_si256(hit0, way);
+    state = _mm256_blendv_epi8(state, s1, hit1);
+    state = _mm256_blendv_epi8(state, s0, hit0);
+    slot =
+        _mm256_add_epi32(_mm256_slli_epi32(load8(&m->line[e]), 2), _mm256_add_epi32(way, all(1)));
+    /* The upper bytes of a lane are 0, and so are entries 0 of both tables. */
+    confidence = _mm256_add_epi32(
+        _mm256_shuffle_epi8(
+            _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)sep_confidence_count)),
+            _mm256_and_si256(state, low4)),
+        _mm256_shuffle_epi8(
+            _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)sep_confidence_run)),
+            _mm256_and_si256(_mm256_srli_epi32(state, 4), low4)));
+    store8(&m->slot[e], slot);
+    store8(&m->source[e], _mm256_blendv_epi8(all(SEP_ROW_ZERO), slot, hit));
+    store8(&m->slot_check[e], check);
+    store8(&m->state[e], state);
+    store8(&m->weight_at[e],
+           _mm256_add_epi32(confidence,
+                            _mm256_add_epi32(_mm256_setr_epi32(0, 32, 64, 96, 128, 160, 192, 224),
+                                             all(e * SEP_CONFIDENCES))));
+    store8(&m->last[e], _mm256_srli_epi32(state, 8));
 }
 
 /* Row 16 is for "no last symbol". */
@@ -111,17 +143,30 @@ static inline __m256i narrow8(__m256i weight)
                             _mm256_set1_epi32(-32768));
 }
 
+/* Four experts' weights (row, last) side by side; scalar loads beat a gather on most processors. */
+static inline __m256i weights4(const struct sep_model_state *m, uint32_t e)
+{
+    const struct sep_weight *w = m->weights;
+    const __m128i a = _mm_loadl_epi64((const __m128i *)&w[m->weight_at[e]]);
+    const __m128i b = _mm_loadl_epi64((const __m128i *)&w[m->weight_at[e + 1]]);
+    const __m128i c = _mm_loadl_epi64((const __m128i *)&w[m->weight_at[e + 2]]);
+    const __m128i d = _mm_loadl_epi64((const __m128i *)&w[m->weight_at[e + 3]]);
+
+    return _mm256_set_m128i(_mm_unpacklo_epi64(c, d), _mm_unpacklo_epi64(a, b));
+}
+
 /* Pairs (weight of the row, weight of the last symbol) of all experts, 12 fraction bits each. */
 static inline void gate(struct sep_model_state *m, uint32_t pair[SEP_EXPERTS_MAX])
 {
-    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-
     for (uint32_t e = 0; e < m->experts; e += 8) {
-        const __m256i index = _mm256_add_epi32(
-            _mm256_load_si256((const __m256i *)&m->confidence[e]),
-            _mm256_slli_epi32(_mm256_add_epi32(lane, _mm256_set1_epi32((int)e)), 5));
-        __m256i row = _mm256_i32gather_epi32((const int *)m->weights, index, 8);
-        __m256i last = _mm256_i32gather_epi32((const int *)m->weights + 1, index, 8);
+        const __m256i a = weights4(m, e), b = weights4(m, e + 4);
+        /* Experts 0 1 4 5 and 2 3 6 7 of the eight, in the two halves. */
+        const __m256i x = _mm256_permute2x128_si256(a, b, 0x20);
+        const __m256i y = _mm256_permute2x128_si256(a, b, 0x31);
+        __m256i row = _mm256_castps_si256(
+            _mm256_shuffle_ps(_mm256_castsi256_ps(x), _mm256_castsi256_ps(y), 0x88));
+        __m256i last = _mm256_castps_si256(
+            _mm256_shuffle_ps(_mm256_castsi256_ps(x), _mm256_castsi256_ps(y), 0xdd));
 
         for (uint32_t k = 0; k < SEP_WEIGHT_SETS; k++)
             row = _mm256_add_epi32(row, _mm256_load_si256((const __m256i *)&m->set[k][e]));
@@ -201,6 +246,11 @@ static inline void softmax(struct sep_model_state *m, __m256i z0, __m256i z1)
     _mm256_storeu_si256((__m256i *)&m->cumulative[9], c1);
 }
 
+static inline __m256i row16(const struct sep_model_state *m, uint32_t row)
+{
+    return _mm256_cvtepi8_epi16(_mm_load_si128((const __m128i *)m->lines + row));
+}
+
 static void avx2_predict(struct sep_model_state *m)
 {
     uint32_t pair[SEP_EXPERTS_MAX] __attribute__((aligned(32)));
@@ -209,12 +259,14 @@ static void avx2_predict(struct sep_model_state *m)
     const __m256i sixteen = _mm256_set1_epi16(16);
     __m256i z0, z1;
 
-    look_up(m);
+    for (uint32_t e = 0; e < m->slot_experts; e += 8)
+        look_up8(m, e);
+    sep_place_matches(m);
     gate(m, pair);
     z0 = _mm256_madd_epi16(_mm256_unpacklo_epi16(bias0, bias1), sixteen);
     z1 = _mm256_madd_epi16(_mm256_unpackhi_epi16(bias0, bias1), sixteen);
     for (uint32_t e = 0; e < m->experts; e++) {
-        const __m256i row = _mm256_cvtepi8_epi16(_mm_load_si128((const __m128i *)m->row[e]));
+        const __m256i row = row16(m, m->source[e]);
         const __m256i last = _mm256_load_si256((const __m256i *)last_row[m->last[e]]);
         const __m256i weight = _mm256_set1_epi32((int)pair[e]);
 
@@ -263,87 +315,120 @@ static inline __m256i sum_each(const __m256i x[8])
                             _mm256_permute2x128_si256(a, b, 0x31));
 }
 
+/* Check and new state of eight slots, and where their counts' moves stand in sep_row_move. */
+static inline void next_states(const struct sep_model_state *m, uint32_t e, uint32_t symbol,
+                               uint32_t *what, uint32_t *move)
+{
+    const __m256i state = load8(&m->state[e]);
+    const __m256i low4 = all(15);
+    const __m256i count = _mm256_and_si256(state, low4);
+    const __m256i same = _mm256_cmpeq_epi32(_mm256_srli_epi32(state, 8), all(symbol));
+    const __m256i run = _mm256_and_si256(_mm256_and_si256(_mm256_srli_epi32(state, 4), low4), same);
+    const __m256i next_count =
+        _mm256_min_epu32(_mm256_add_epi32(count, all(1)), all(SEP_COUNT_LIMIT));
+    const __m256i next_run = _mm256_min_epu32(_mm256_add_epi32(run, all(1)), all(SEP_RUN_LIMIT));
+    const __m256i next =
+        _mm256_or_si256(all(symbol << 24), _mm256_or_si256(_mm256_slli_epi32(next_count, 16),
+                                                           _mm256_slli_epi32(next_run, 20)));
+
+    store8(&what[e], _mm256_or_si256(load8(&m->slot_check[e]), next));
+    store8(&move[e], _mm256_mullo_epi32(count, all(sizeof(struct sep_row_move))));
+}
+
 static inline void update_slots(struct sep_model_state *m, uint32_t symbol)
 {
-    const __m128i is_symbol =
-        _mm_cmpeq_epi8(_mm_set1_epi8((char)symbol),
-                       _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+    uint32_t what[SEP_EXPERTS_MAX] __attribute__((aligned(32)));
+    uint32_t at[SEP_EXPERTS_MAX] __attribute__((aligned(32)));
     const __m128i lowest = _mm_set1_epi8(-127);
+    const uint32_t slots = m->slot_experts;
+    int8_t *const base = (int8_t *)m->lines;
 
-    for (uint32_t e = 0; e < m->slot_experts; e++) {
-        struct sep_line *line = &m->lines[m->slot_line[e]];
-        const uint32_t way = m->way[e];
-        const uint32_t state = m->slot_state[e];
-        const uint32_t count = state & 15;
-        const uint32_t run = m->last[e] == symbol ? (state >> 4 & 15) : 0;
-        const __m128i rise = _mm_set1_epi8(sep_row_rise[count][m->row[e][symbol] + 128]);
-        __m128i row = _mm_load_si128((const __m128i *)m->row[e]);
+    for (uint32_t e = 0; e < slots; e += 8)
+        next_states(m, e, symbol, what, at);
+    for (uint32_t e = 0; e < slots; e++) {
+        const struct sep_row_move *move =
+            (const struct sep_row_move *)((const int8_t *)sep_row_move + at[e]);
+        const uint32_t slot = m->slot[e];
+        const int8_t *source = base + (size_t)m->source[e] * SEP_SYMBOLS;
+        int8_t *row = base + (size_t)slot * SEP_SYMBOLS;
+        const int8_t rise = move->rise[source[symbol] + 128];
+        const __m128i moved = _mm_subs_epi8(_mm_load_si128((const __m128i *)source),
+                                            _mm_loadu_si128((const __m128i *)move->fall));
 
-        row = _mm_max_epi8(_mm_subs_epi8(row, _mm_set1_epi8((char)sep_row_fall[count])), lowest);
-        row = _mm_blendv_epi8(row, rise, is_symbol);
-        _mm_store_si128((__m128i *)line->row[way], row);
-        line->check[way] = m->slot_check[e];
-        line->state[way] = (uint16_t)((count < SEP_COUNT_LIMIT ? count + 1 : count) |
-                                      (run < SEP_RUN_LIMIT ? run + 1 : run) << 4 | symbol << 8);
+        _mm_store_si128((__m128i *)row, _mm_max_epi8(moved, lowest));
+        row[symbol] = rise;
+        m->lines[slot >> 2].what[(slot & 3) - 1] = what[e];
     }
+}
+
+/* Errors at eight experts' last symbols; 0 where there is none. */
+static inline __m256i error_at(__m256i e0, __m256i e1, __m256i last)
+{
+    const __m256i low = _mm256_permutevar8x32_epi32(e0, last);
+    const __m256i high = _mm256_permutevar8x32_epi32(e1, last);
+    const __m256i both =
+        _mm256_blendv_epi8(low, high, _mm256_cmpgt_epi32(last, _mm256_set1_epi32(7)));
+
+    return _mm256_andnot_si256(_mm256_cmpeq_epi32(last, _mm256_set1_epi32(SEP_SYMBOLS)), both);
+}
+
+static inline void add_steps(struct sep_weight *weight, const int32_t *step)
+{
+    const __m128i limit = _mm_set1_epi32(SEP_WEIGHT_LIMIT);
+    const __m128i sum = _mm_add_epi32(_mm_loadl_epi64((const __m128i *)weight),
+                                      _mm_loadl_epi64((const __m128i *)step));
+
+    _mm_storel_epi64((__m128i *)weight, _mm_max_epi32(_mm_min_epi32(sum, limit),
+                                                      _mm_sub_epi32(_mm_setzero_si128(), limit)));
+}
+
+/* Steps of the weights of eight experts, and of their weight sets. */
+static inline void update_weights(struct sep_model_state *m, uint32_t e, __m256i error, __m256i e0,
+                                  __m256i e1)
+{
+    int32_t steps[16] __attribute__((aligned(32)));
+    __m256i products[8], gradient, row, last, set_step;
+
+    for (uint32_t k = 0; k < 8; k++)
+        products[k] = _mm256_madd_epi16(row16(m, m->source[e + k]), error);
+    gradient = _mm256_srai_epi32(_mm256_add_epi32(sum_each(products), _mm256_set1_epi32(8)), 4);
+    row = step8(gradient, m->rate_row);
+    last = step8(error_at(e0, e1, _mm256_load_si256((const __m256i *)&m->last[e])), m->rate_last);
+    set_step = step8(gradient, m->rate_set);
+    for (uint32_t k = 0; k < SEP_WEIGHT_SETS; k++) {
+        __m256i *set = (__m256i *)&m->set[k][e];
+
+        _mm256_store_si256(set, clamp8(_mm256_add_epi32(_mm256_load_si256(set), set_step)));
+    }
+    /* Unpacking gives experts 0 1 4 5 and 2 3 6 7. */
+    _mm256_store_si256((__m256i *)&steps[0], _mm256_unpacklo_epi32(row, last));
+    _mm256_store_si256((__m256i *)&steps[8], _mm256_unpackhi_epi32(row, last));
+    for (uint32_t k = 0; k < 8; k++)
+        add_steps(&m->weights[m->weight_at[e + k]],
+                  &steps[(k & 1) * 2 + (k >> 1 & 1) * 8 + (k >> 2) * 4]);
 }
 
 static void avx2_update(struct sep_model_state *m, uint32_t symbol)
 {
-    int32_t error32[SEP_SYMBOLS + 8] __attribute__((aligned(32)));
-    int32_t step_row[SEP_EXPERTS_MAX] __attribute__((aligned(32)));
-    int32_t step_last[SEP_EXPERTS_MAX] __attribute__((aligned(32)));
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i at0 = _mm256_cmpeq_epi32(lane, _mm256_set1_epi32((int)symbol));
+    const __m256i at1 = _mm256_cmpeq_epi32(lane, _mm256_set1_epi32((int)symbol - 8));
+    const __m256i truth = _mm256_set1_epi32(32767);
     const __m256i p0 = _mm256_load_si256((const __m256i *)&m->probability[0]);
     const __m256i p1 = _mm256_load_si256((const __m256i *)&m->probability[8]);
-    __m256i e0 = _mm256_srli_epi32(p0, 1), e1 = _mm256_srli_epi32(p1, 1), error;
+    const __m256i e0 = _mm256_sub_epi32(_mm256_and_si256(at0, truth), _mm256_srli_epi32(p0, 1));
+    const __m256i e1 = _mm256_sub_epi32(_mm256_and_si256(at1, truth), _mm256_srli_epi32(p1, 1));
+    const __m256i error = _mm256_permute4x64_epi64(_mm256_packs_epi32(e0, e1), 0xd8);
+    const __m256i rate = _mm256_set1_epi16((short)m->rate_bias);
 
-    {
-        const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-        const __m256i s = _mm256_set1_epi32((int)symbol);
-        const __m256i truth = _mm256_set1_epi32(32767);
-
-        e0 = _mm256_sub_epi32(_mm256_and_si256(_mm256_cmpeq_epi32(lane, s), truth), e0);
-        e1 = _mm256_sub_epi32(
-            _mm256_and_si256(_mm256_cmpeq_epi32(_mm256_add_epi32(lane, _mm256_set1_epi32(8)), s),
-                             truth),
-            e1);
-        _mm256_store_si256((__m256i *)&error32[0], e0);
-        _mm256_store_si256((__m256i *)&error32[8], e1);
-        _mm256_store_si256((__m256i *)&error32[16], _mm256_setzero_si256());
-        error = _mm256_permute4x64_epi64(_mm256_packs_epi32(e0, e1), 0xd8);
-    }
-    for (uint32_t e = 0; e < m->experts; e += 8) {
-        __m256i products[8], gradient, step, last_error;
-
-        for (uint32_t k = 0; k < 8; k++)
-            products[k] = _mm256_madd_epi16(
-                _mm256_cvtepi8_epi16(_mm_load_si128((const __m128i *)m->row[e + k])), error);
-        gradient = _mm256_srai_epi32(_mm256_add_epi32(sum_each(products), _mm256_set1_epi32(8)), 4);
-        _mm256_store_si256((__m256i *)&step_row[e], step8(gradient, m->rate_row));
-        step = step8(gradient, m->rate_set);
-        for (uint32_t k = 0; k < SEP_WEIGHT_SETS; k++) {
-            __m256i *set = (__m256i *)&m->set[k][e];
-
-            _mm256_store_si256(set, clamp8(_mm256_add_epi32(_mm256_load_si256(set), step)));
-        }
-        last_error =
-            _mm256_i32gather_epi32(error32, _mm256_load_si256((const __m256i *)&m->last[e]), 4);
-        _mm256_store_si256((__m256i *)&step_last[e], step8(last_error, m->rate_last));
-    }
-    for (uint32_t e = 0; e < m->experts; e++) {
-        struct sep_weight *weight = &m->weights[e * SEP_CONFIDENCES + m->confidence[e]];
-
-        weight->row = sep_clamp(weight->row + step_row[e]);
-        weight->last = sep_clamp(weight->last + step_last[e]);
-    }
+    for (uint32_t e = 0; e < m->experts; e += 8)
+        update_weights(m, e, error, e0, e1);
     update_slots(m, symbol);
     for (uint32_t k = 0; k < 2; k++) {
         __m256i *bias = (__m256i *)m->bias[k];
 
         _mm256_store_si256(
-            bias,
-            _mm256_adds_epi16(_mm256_load_si256(bias),
-                              _mm256_mulhrs_epi16(error, _mm256_set1_epi16((short)m->rate_bias))));
+            bias, _mm256_adds_epi16(_mm256_load_si256(bias), _mm256_mulhrs_epi16(error, rate)));
     }
 }
 

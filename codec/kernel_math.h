@@ -66,4 +66,17 @@ static inline int16_t sep_bias_step(int32_t bias, int32_t error, int32_t rate)
     return (int16_t)(value > 32767 ? 32767 : value < -32768 ? -32768 : value);
 }
 
+/* Match experts stand behind the slot experts; they, and what fills the last vector, have no rows.
+ */
+static inline void sep_place_matches(struct sep_model_state *m)
+{
+    for (uint32_t e = m->slot_experts; e < SEP_EXPERTS_MAX; e++) {
+        const uint32_t k = e - m->slot_experts;
+
+        m->source[e] = SEP_ROW_ZERO;
+        m->weight_at[e] = e * SEP_CONFIDENCES + (k < SEP_MATCHES ? m->match_confidence[k] : 0);
+        m->last[e] = k < SEP_MATCHES ? m->match_symbol[k] : SEP_SYMBOLS;
+    }
+}
+
 #endif

@@ -50,7 +50,7 @@ static void reset_tables(struct sep_model_state *m, size_t plain_size)
     memset(m->lines, 0, sizeof m->lines[0] << lines_log);
     memset(m->bias1, 0, sizeof m->bias1);
     memset(m->bias2, 0, sizeof m->bias2[0] << bias_log);
-    memset(m->row, 0, sizeof m->row);
+    memset(m->seed, 0, sizeof m->seed);
 }
 
 /* Learning rates fall over the first kilobytes of a block. */

@@ -38,14 +38,21 @@
 #define SEP_BIAS2_LOG_MAX 14u
 #define SEP_SET_CONTEXTS  256u
 
-/* State of one slot: bits 0-3 count (0: never used), 4-7 run of the last symbol, 8-11 last symbol.
- */
+/* State of a slot: bits 0-3 count (0: never used), 4-7 run of the last symbol, 8-11 last symbol. A
+ * slot that is taken over has SEP_STATE_NEW while its nibble is coded: count 0, no last symbol. */
+#define SEP_STATE_NEW 0x1000u
+
+/* Way w: check in the low and state in the high half of what[w], log-probabilities in row[w]. */
 struct sep_line {
-    uint16_t check[SEP_WAYS];
-    uint16_t state[SEP_WAYS];
+    uint32_t what[SEP_WAYS];
     uint32_t unused;
     int8_t row[SEP_WAYS][SEP_SYMBOLS];
 };
+
+/* A row is named by its distance from lines[0] in rows, four a line. A new slot and an expert
+ * without rows read the one behind the table, which is never written and stays 0. */
+#define SEP_ROW_OF(line, way) ((line)*4u + 1u + (way))
+#define SEP_ROW_ZERO          SEP_ROW_OF(1u << SEP_LINES_LOG_MAX, 0u)
 
 /* What one expert's row, and its last symbol, are worth at one confidence. */
 struct sep_weight {
@@ -66,7 +73,7 @@ struct sep_model_state {
     _Alignas(
         32) uint32_t seed[SEP_EXPERTS_MAX]; /* hash of each slot expert's patch, for both nibbles */
     _Alignas(32) uint32_t line[SEP_EXPERTS_MAX];  /* cache line to look in */
-    _Alignas(32) uint16_t check[SEP_EXPERTS_MAX]; /* what the slot must hold */
+    _Alignas(32) uint32_t check[SEP_EXPERTS_MAX]; /* what the slot must hold, 16 bits */
     uint32_t match_confidence[SEP_MATCHES];
     uint32_t match_symbol[SEP_MATCHES]; /* SEP_SYMBOLS: no prediction */
     int32_t *set[SEP_WEIGHT_SETS];      /* weight sets of this nibble */
@@ -75,13 +82,13 @@ struct sep_model_state {
     int32_t rate_row, rate_set, rate_last, rate_bias;
 
     /* Between predict and update. */
-    _Alignas(64) int8_t row[SEP_EXPERTS_MAX][SEP_SYMBOLS]; /* copies; zeros for a new slot */
-    uint32_t way[SEP_EXPERTS_MAX];
-    uint32_t slot_line[SEP_EXPERTS_MAX];
-    uint16_t slot_check[SEP_EXPERTS_MAX];
-    uint16_t slot_state[SEP_EXPERTS_MAX]; /* 0 for a new slot */
-    _Alignas(32) uint32_t confidence[SEP_EXPERTS_MAX];
-    _Alignas(32) uint32_t last[SEP_EXPERTS_MAX]; /* SEP_SYMBOLS: none */
+    _Alignas(32) uint32_t slot[SEP_EXPERTS_MAX]; /* row that the expert's slot owns */
+    _Alignas(
+        32) uint32_t source[SEP_EXPERTS_MAX]; /* row that it reads: the same, or SEP_ROW_ZERO */
+    _Alignas(32) uint32_t slot_check[SEP_EXPERTS_MAX];
+    _Alignas(32) uint32_t state[SEP_EXPERTS_MAX];
+    _Alignas(32) uint32_t weight_at[SEP_EXPERTS_MAX]; /* expert * SEP_CONFIDENCES + confidence */
+    _Alignas(32) uint32_t last[SEP_EXPERTS_MAX];      /* SEP_SYMBOLS: none */
     _Alignas(64) uint32_t probability[SEP_SYMBOLS];
     uint32_t cumulative[SEP_SYMBOLS + 1]; /* of probability; the last is at most 65536 */
 
@@ -112,7 +119,7 @@ struct sep_model_state {
     _Alignas(64) int16_t bias1[256][17][SEP_SYMBOLS];
     _Alignas(64) int16_t bias2[1u << SEP_BIAS2_LOG_MAX][SEP_SYMBOLS];
     uint32_t match_head[SEP_MATCHES][1u << SEP_MATCH_LOG_MAX];
-    _Alignas(64) struct sep_line lines[1u << SEP_LINES_LOG_MAX];
+    _Alignas(64) struct sep_line lines[(1u << SEP_LINES_LOG_MAX) + 1]; /* the last one is zeros */
 };
 
 _Static_assert(sizeof(struct sep_line) == 64, "three slots fill a cache line");

@@ -8,13 +8,17 @@
 #include "state.h"
 
 /* A slot that has seen n symbols moves its row by the rate r = 1 / (n + 1.6) towards the next one.
- * sep_row_fall[n] is -16 ln(1 - r), what every entry loses; sep_row_rise[n][v + 128] is the new
+ * FALL, sixteen times the same, is -16 ln(1 - r), what every entry loses; rise[v + 128] is the new
  * entry of the symbol itself, 16 ln(p (1 - r) + 16 r) for p = exp(v / 16). */
-extern const uint8_t sep_row_fall[SEP_COUNT_LIMIT + 1];
-extern const int8_t sep_row_rise[SEP_COUNT_LIMIT + 1][256];
+struct sep_row_move {
+    int8_t fall[SEP_SYMBOLS];
+    int8_t rise[256];
+};
+extern const struct sep_row_move sep_row_move[SEP_COUNT_LIMIT + 1];
 
-/* Confidence class of the low eight bits of a slot's state; 0 only for a slot never used. */
-extern const uint8_t sep_confidence[256];
+/* Confidence class of a slot: of its count plus of its run; 0 only for a slot never used. */
+extern const uint8_t sep_confidence_count[16];
+extern const uint8_t sep_confidence_run[16];
 
 /* Weights at the start of a block, 20 fraction bits, the same for every expert. */
 extern const struct sep_weight sep_start_weight[SEP_CONFIDENCES];
