@@ -89,8 +89,10 @@ size_t sep_bound(size_t plain_size);
  *
  * plain, plain_size   1 .. SEP_BLOCK_SIZE_MAX bytes
  * payload, capacity   output; sep_bound(plain_size) always suffices, less may give
- * SEP_ERROR_CAPACITY payload_size        out: bytes written used                out: what the
- * payload is; SEP_CODEC_RAW when METHOD would not have saved a byte
+ *                     SEP_ERROR_CAPACITY
+ * payload_size        out: bytes written
+ * used                out: what the payload is; SEP_CODEC_RAW when METHOD would not have saved a
+ *                     byte
  */
 enum sep_status sep_encode(struct sep_context *context, struct sep_method method, const void *plain,
                            size_t plain_size, void *payload, size_t capacity, size_t *payload_size,

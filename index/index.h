@@ -6,24 +6,24 @@
  *
  * Guarantees
  *  - What index_commit() acknowledged survives kill -9 and power cuts, names and bytes alike. A
- * store needs no repair after either: what was not committed is simply absent.
+ *    store needs no repair after either: what was not committed is simply absent.
  *  - Pack bytes are synced before the transaction that refers to them commits. Bytes of a block
- * that lost its last reference are given back only after the commit that dropped it is durable.
+ *    that lost its last reference are given back only after the commit that dropped it is durable.
  *  - Inode numbers and block ids are never reused. The plain bytes of a block id never change: a
- * cache keyed by block id needs no invalidation. Where and how they are stored may change.
+ *    cache keyed by block id needs no invalidation. Where and how they are stored may change.
  *
  * Threads
  *  LMDB has one writer, and its lock belongs to the thread that began the transaction. One index
  *  thread begins and commits all write transactions; every other thread works inside the current
  *  one between index_begin(INDEX_WRITE) and index_end(), which is a mutex and costs no context
- * switch. Operations between them are all or nothing with respect to commits. Keep them short: no
- * codec work and no pack I/O in between. Lock order: fs inode locks before index_begin.
+ *  switch. Operations between them are all or nothing with respect to commits. Keep them short: no
+ *  codec work and no pack I/O in between. Lock order: fs inode locks before index_begin.
  *
  * Errors
  *  0 or a negative errno. -ENOENT: no such record. -EUCLEAN: a record on disk is malformed (it is
  *  logged with its key). -ENOSPC: host or map full, found by index_reserve before anything was
  *  accepted. When an operation fails half-way for any other reason (no memory, LMDB error) the
- * index refuses further writes with -EROFS until it is opened again; the last commit stays good.
+ *  index refuses further writes with -EROFS until it is opened again; the last commit stays good.
  */
 #ifndef INDEX_INDEX_H
 #define INDEX_INDEX_H
