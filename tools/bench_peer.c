@@ -36,7 +36,7 @@ double bench_now(void)
 
 /* ---- commands -------------------------------------------------------------------------------- */
 
-static int start(const char *const argv[], bool daemon, pid_t *pid)
+static int start(const char *const argv[], bool daemon, bool quiet, pid_t *pid)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -44,6 +44,8 @@ static int start(const char *const argv[], bool daemon, pid_t *pid)
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    if (quiet)
+        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     posix_spawnattr_init(&attributes);
     sigemptyset(&none);
     posix_spawnattr_setsigmask(&attributes, &none);
@@ -83,7 +85,7 @@ int bench_command(const char *const argv[], double *seconds)
 {
     const double begin = bench_now();
     pid_t pid;
-    int error = start(argv, false, &pid);
+    int error = start(argv, false, false, &pid);
     if (error == 0)
         error = wait_for(pid, argv[0]);
     if (seconds != NULL)
@@ -139,7 +141,9 @@ int bench_target_mount(struct bench_target *target)
         cli_error(NAME, target->data, "%s", strerror(error));
         return -error;
     }
-    const int error = start(target->side == BENCH_SEPFS ? sepfs : passthrough, true, &target->pid);
+    /* passthrough_ll warns about a default of its own at every start. */
+    const bool peer = target->side == BENCH_PEER;
+    const int error = start(peer ? passthrough : sepfs, true, peer, &target->pid);
     if (error != 0) {
         target->pid = 0;
         return error;
