@@ -61,7 +61,7 @@ static inline __m256i what_pair(const struct sep_model_state *m, uint32_t e)
 
 /* Eight experts' slots side by side: the first way with the right check, else the first of those
  * least used. Lines of experts beyond slot_experts exist too, so no lane needs a branch. */
-static inline void look_up8(struct sep_model_state *m, uint32_t e)
+static inline uint32_t look_up8(struct sep_model_state *m, uint32_t e)
 {
     const __m256i a = what_pair(m, e), b = what_pair(m, e + 1);
     const __m256i c = what_pair(m, e + 2), d = what_pair(m, e + 3);
@@ -111,6 +111,7 @@ static inline void look_up8(struct sep_model_state *m, uint32_t e)
                             _mm256_add_epi32(_mm256_setr_epi32(0, 32, 64, 96, 128, 160, 192, 224),
                                              all(e * SEP_CONFIDENCES))));
     store8(&m->last[e], _mm256_srli_epi32(state, 8));
+    return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(hit));
 }
 
 /* Row 16 is for "no last symbol". */
@@ -258,9 +259,12 @@ static void avx2_predict(struct sep_model_state *m)
     const __m256i bias1 = _mm256_load_si256((const __m256i *)m->bias[1]);
     const __m256i sixteen = _mm256_set1_epi16(16);
     __m256i z0, z1;
+    uint32_t hits = 0;
 
     for (uint32_t e = 0; e < m->slot_experts; e += 8)
-        look_up8(m, e);
+        hits |= look_up8(m, e) << e;
+    hits &= (1u << m->slot_experts) - 1;
+    m->set[3] = m->set_by_hits + (uint32_t)__builtin_popcount(hits) * SEP_EXPERTS_MAX;
     sep_place_matches(m);
     gate(m, pair);
     z0 = _mm256_madd_epi16(_mm256_unpacklo_epi16(bias0, bias1), sixteen);

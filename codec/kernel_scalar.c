@@ -31,7 +31,7 @@ static void scalar_locate(struct sep_model_state *m, uint32_t salt)
 }
 
 /* Finds an expert's slot: the way with the right check, or the one least used, to be taken over. */
-static void look_up(struct sep_model_state *m, uint32_t e)
+static uint32_t look_up(struct sep_model_state *m, uint32_t e)
 {
     const struct sep_line *line = &m->lines[m->line[e]];
     uint32_t way = 0;
@@ -54,21 +54,24 @@ static void look_up(struct sep_model_state *m, uint32_t e)
     m->weight_at[e] = e * SEP_CONFIDENCES + sep_confidence_count[m->state[e] & 15] +
                       sep_confidence_run[m->state[e] >> 4 & 15];
     m->last[e] = m->state[e] >> 8;
+    return m->state[e] != SEP_STATE_NEW;
 }
 
 static void scalar_predict(struct sep_model_state *m)
 {
     int32_t z[SEP_SYMBOLS], highest;
-    uint32_t total = 0, scale, sum = 0;
+    uint32_t total = 0, scale, sum = 0, hits = 0;
 
     for (uint32_t e = 0; e < m->slot_experts; e++)
-        look_up(m, e);
+        hits += look_up(m, e);
+    m->set[3] = m->set_by_hits + hits * SEP_EXPERTS_MAX;
     sep_place_matches(m);
     for (uint32_t j = 0; j < SEP_SYMBOLS; j++)
         z[j] = (m->bias[0][j] + m->bias[1][j]) * 16;
     for (uint32_t e = 0; e < m->experts; e++) {
         const struct sep_weight *weight = &m->weights[m->weight_at[e]];
-        const int32_t w = sep_narrow(weight->row + m->set[0][e] + m->set[1][e] + m->set[2][e]);
+        const int32_t w =
+            sep_narrow(weight->row + m->set[0][e] + m->set[1][e] + m->set[2][e] + m->set[3][e]);
         const int8_t *row = row_at(m, m->source[e]);
 
         for (uint32_t j = 0; j < SEP_SYMBOLS; j++)

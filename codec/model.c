@@ -14,12 +14,12 @@
 
 /* Learning rates: start + end at the first byte, falling as 1 / position towards the end. Weights
  * of rows and sets: 32768 is rate 1 for inputs in nats; bias rows: 4096. */
-#define RATE_ROW_START  300u
-#define RATE_ROW_END    40u
-#define RATE_SET_START  300u
-#define RATE_SET_END    40u
-#define RATE_LAST_START 300u
-#define RATE_LAST_END   40u
+#define RATE_ROW_START  150u
+#define RATE_ROW_END    24u
+#define RATE_SET_START  120u
+#define RATE_SET_END    22u
+#define RATE_LAST_START 500u
+#define RATE_LAST_END   200u
 #define RATE_BIAS_START 100u
 #define RATE_BIAS_END   60u
 
@@ -75,8 +75,11 @@ static void select_inputs(struct sep_model_state *m, unsigned nibble, uint32_t s
     sep_match_nibble(m, nibble);
     m->weights = m->weight[nibble][0];
     m->set[0] =
-        m->weight_set[nibble][0][m->match_confidence[0] + (m->match_confidence[1] != 0 ? 32u : 0)];
+        m->weight_set[nibble][0][m->stride != 0 ? m->position % m->stride & 255
+                                                : m->match_confidence[0] +
+                                                      (m->match_confidence[1] != 0 ? 32u : 0)];
     m->set[1] = m->weight_set[nibble][1][nibble == 0 ? c1 : m->high << 4 | c1 >> 4];
+    m->set_by_hits = m->weight_set[nibble][3][0];
     m->set[2] = m->weight_set[nibble][2][c2];
     hash = ((c1 | c2 << 8 | symbol_key << 16) + 1) * SEP_HASH_1;
     m->bias[0] = m->bias1[c1][symbol_key];

@@ -27,7 +27,7 @@
 #define SEP_SYMBOLS      16u
 #define SEP_WAYS         3u
 #define SEP_CONFIDENCES  32u /* classes of (count, run) of a slot, or of match length */
-#define SEP_WEIGHT_SETS  3u
+#define SEP_WEIGHT_SETS  4u
 #define SEP_WEIGHT_LIMIT (1 << 23) /* 8.0 */
 #define SEP_COUNT_LIMIT  10u       /* count of a slot saturates here */
 #define SEP_RUN_LIMIT    15u
@@ -77,8 +77,9 @@ struct sep_model_state {
     uint32_t match_confidence[SEP_MATCHES];
     uint32_t match_symbol[SEP_MATCHES]; /* SEP_SYMBOLS: no prediction */
     int32_t *set[SEP_WEIGHT_SETS];      /* weight sets of this nibble */
-    int16_t *bias[2];                   /* bias rows of this nibble */
-    struct sep_weight *weights;         /* weight[nibble][0][0] */
+    int32_t *set_by_hits;
+    int16_t *bias[2];           /* bias rows of this nibble */
+    struct sep_weight *weights; /* weight[nibble][0][0] */
     int32_t rate_row, rate_set, rate_last, rate_bias;
 
     /* Between predict and update. */
