@@ -26,4 +26,12 @@ enum sep_status sep_block_encode(struct sep_context *context, uint8_t level, con
                                  size_t plain_size, uint8_t *payload, size_t capacity,
                                  size_t *payload_size);
 
+/* analyse.c: what a block looks like from its bytes alone; the encoder tries what is proposed. */
+struct sep_analysis {
+    bool text;       /* nearly all bytes are printable or UTF-8 */
+    bool x86;        /* calls with small displacements are frequent */
+    uint16_t stride; /* most likely record, sample or pixel size; 0 = none */
+};
+void sep_analyse(const uint8_t *plain, size_t plain_size, struct sep_analysis *analysis);
+
 #endif

@@ -46,7 +46,8 @@ static void follow(struct sep_model_state *m)
 
 static void hash_patches(struct sep_model_state *m, uint32_t value[SEP_PATCH_COUNT])
 {
-    uint32_t c[9], last4, last2, above, column, line_column, line_above, line_next, expected;
+    uint32_t c[9], last4, last2, above, above2, above_left, column, line_column, line_above,
+        line_next, expected;
     const uint32_t stride = m->stride != 0 ? m->stride : 4;
 
     for (uint32_t k = 1; k < 9; k++)
@@ -54,6 +55,8 @@ static void hash_patches(struct sep_model_state *m, uint32_t value[SEP_PATCH_COU
     last2 = c[1] | c[2] << 8;
     last4 = last2 | c[3] << 16 | c[4] << 24;
     above = byte_back(m, stride);
+    above2 = byte_back(m, 2 * stride);
+    above_left = byte_back(m, stride + 1);
     column = m->position % stride;
     line_column = m->position - m->line_start;
     line_above = line_next = 0;
@@ -78,12 +81,21 @@ static void hash_patches(struct sep_model_state *m, uint32_t value[SEP_PATCH_COU
     value[SEP_PATCH_SPARSE23] = c[2] | c[3] << 8;
     value[SEP_PATCH_SPARSE13] = c[1] | c[3] << 8;
     value[SEP_PATCH_ABOVE_COLUMN] = above | column << 8;
-    value[SEP_PATCH_ABOVE_LAST] = above | byte_back(m, 2 * stride) << 8 | c[1] << 16;
-    value[SEP_PATCH_ABOVE_LEFT] = above | byte_back(m, stride + 1) << 8 | c[1] << 16;
+    value[SEP_PATCH_ABOVE_LAST] = above | above2 << 8 | c[1] << 16;
+    value[SEP_PATCH_ABOVE_LEFT] = above | above_left << 8 | c[1] << 16;
     value[SEP_PATCH_LINE_ABOVE] = line_above | c[1] << 8;
     value[SEP_PATCH_LINE_COLUMN] = line_above | line_next << 8 | line_column << 16;
     value[SEP_PATCH_INDIRECT1] = m->indirect1[c[1]] | c[1] << 16;
     value[SEP_PATCH_INDIRECT2] = m->indirect2[last2] | c[1] << 16;
+    value[SEP_PATCH_SPARSE2] = c[2];
+    value[SEP_PATCH_SPARSE3] = c[3];
+    value[SEP_PATCH_SPARSE24] = c[2] | c[4] << 8;
+    value[SEP_PATCH_SPARSE34] = c[3] | c[4] << 8;
+    value[SEP_PATCH_COLUMN_LAST] = column | c[1] << 16;
+    value[SEP_PATCH_ABOVE_NEXT] = above | byte_back(m, stride - 1) << 8 | c[1] << 16;
+    value[SEP_PATCH_ABOVE_TWO] = above | above2 << 8 | column << 16;
+    value[SEP_PATCH_GRADIENT] = ((above + c[1] - above_left) & 255) | (column & 15) << 8;
+    value[SEP_PATCH_LINEAR] = ((2 * above - above2) & 255) | (column & 15) << 8;
     value[SEP_PATCH_MATCH] = m->match[expected].predicted |
                              (m->match[expected].length < 31 ? m->match[expected].length : 31)
                                  << 16;

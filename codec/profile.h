@@ -32,6 +32,15 @@ enum sep_patch {
     SEP_PATCH_INDIRECT1,    /* what followed the last two times after c1 */
     SEP_PATCH_INDIRECT2,    /* what followed the last two times after c2 c1, c1 */
     SEP_PATCH_MATCH,        /* byte that the match model expects, length class */
+    SEP_PATCH_SPARSE2,      /* c2 */
+    SEP_PATCH_SPARSE3,      /* c3 */
+    SEP_PATCH_SPARSE24,     /* c2, c4 */
+    SEP_PATCH_SPARSE34,     /* c3, c4 */
+    SEP_PATCH_COLUMN_LAST,  /* position in the record, c1 */
+    SEP_PATCH_ABOVE_NEXT,   /* above and the byte after it, c1 */
+    SEP_PATCH_ABOVE_TWO,    /* above, two above, column */
+    SEP_PATCH_GRADIENT,     /* above + c1 - the byte before above, column modulo 16 */
+    SEP_PATCH_LINEAR,       /* 2 above - two above, column modulo 16 */
     SEP_PATCH_COUNT
 };
 
@@ -43,7 +52,12 @@ struct sep_profile {
     uint8_t patch[SEP_PROFILE_EXPERTS]; /* enum sep_patch */
 };
 
-enum sep_profile_number { SEP_PROFILE_GENERIC, SEP_PROFILE_COUNT };
+enum sep_profile_number {
+    SEP_PROFILE_GENERIC, /* text, markup, source, logs, genomes */
+    SEP_PROFILE_RECORDS, /* fixed-size records, arrays, samples: has a stride */
+    SEP_PROFILE_BINARY,  /* machine code and other binary data */
+    SEP_PROFILE_COUNT
+};
 
 extern const struct sep_profile sep_profiles[SEP_PROFILE_COUNT];
 

@@ -6,11 +6,15 @@
 
 #include "block.h"
 #include "model.h"
+#include "profile.h"
 #include "range.h"
 #include "transform.h"
 
+#define CANDIDATES_MAX 4u
+#define SAMPLE_SIZE    (12u << 10) /* bytes coded to compare candidates; shorter blocks whole */
+
 /* Codes BYTES with the model; returns the size that CAPACITY would have had to hold, or any value
- * above CAPACITY when it is clear that it does not suffice. */
+ * above CAPACITY when it is clear that it does not suffice. With OUTPUT NULL it only measures. */
 static size_t code_bytes(struct sep_context *context, const struct sep_block_info *info,
                          const uint8_t *bytes, size_t size, uint8_t *output, size_t capacity)
 {
@@ -26,7 +30,7 @@ static size_t code_bytes(struct sep_context *context, const struct sep_block_inf
         sep_range_encode(&coder, m->cumulative[high], m->probability[high]);
         sep_model_after_high(m, kernel, high);
         sep_range_encode(&coder, m->cumulative[low], m->probability[low]);
-        if (coder.written > capacity)
+        if (coder.written > capacity && output != NULL)
             return coder.written;
         if (i + 1 < size)
             sep_model_after_low(m, kernel, low);
@@ -34,20 +38,79 @@ static size_t code_bytes(struct sep_context *context, const struct sep_block_inf
     return sep_range_encode_end(&coder);
 }
 
+/* What a block of this look may be coded as; the first is the one that needs no reason. */
+static unsigned propose(const struct sep_analysis *analysis,
+                        struct sep_block_info candidates[CANDIDATES_MAX])
+{
+    unsigned count = 0;
+
+    if (analysis->text || !analysis->x86)
+        candidates[count++] = (struct sep_block_info){.profile = SEP_PROFILE_GENERIC};
+    if (!analysis->text) {
+        candidates[count++] = (struct sep_block_info){.profile = SEP_PROFILE_BINARY};
+        if (analysis->x86)
+            candidates[count++] = (struct sep_block_info){.profile = SEP_PROFILE_BINARY,
+                                                          .transform = SEP_TRANSFORM_X86};
+    }
+    if (analysis->stride != 0)
+        candidates[count++] =
+            (struct sep_block_info){.profile = SEP_PROFILE_RECORDS, .stride = analysis->stride};
+    return count;
+}
+
+/* The candidate that codes a sample from the middle of the block best. */
+static struct sep_block_info choose(struct sep_context *context, const uint8_t *plain, size_t size)
+{
+    struct sep_block_info candidates[CANDIDATES_MAX];
+    const size_t sample_size = size < SAMPLE_SIZE ? size : SAMPLE_SIZE;
+    const uint8_t *sample = plain + (size - sample_size) / 2;
+    struct sep_analysis analysis;
+    size_t best_size = SIZE_MAX;
+    unsigned count, best = 0;
+
+    sep_analyse(plain, size, &analysis);
+    count = propose(&analysis, candidates);
+    for (unsigned k = 0; k < count && count > 1; k++) {
+        const uint8_t *bytes = sample;
+        size_t written;
+
+        if (candidates[k].transform != SEP_TRANSFORM_NONE) {
+            memcpy(context->scratch, sample, sample_size);
+            sep_transform_apply(candidates[k].transform, context->scratch, sample_size);
+            bytes = context->scratch;
+        }
+        written = code_bytes(context, &candidates[k], bytes, sample_size, NULL, 0);
+        if (written < best_size) {
+            best_size = written;
+            best = k;
+        }
+    }
+    return candidates[best];
+}
+
 enum sep_status sep_block_encode(struct sep_context *context, uint8_t level, const uint8_t *plain,
                                  size_t plain_size, uint8_t *payload, size_t capacity,
                                  size_t *payload_size)
 {
-    struct sep_block_info info = {0};
+    struct sep_block_info info;
+    const uint8_t *bytes = plain;
     size_t written;
 
     if (capacity <= SEP_BLOCK_HEADER_SIZE)
         return SEP_ERROR_CAPACITY;
     if (context->model == NULL)
         context->model = sep_allocate(sizeof *context->model);
-    if (context->model == NULL)
+    if (context->scratch == NULL)
+        context->scratch = sep_allocate(SEP_BLOCK_SIZE_MAX);
+    if (context->model == NULL || context->scratch == NULL)
         return SEP_ERROR_MEMORY;
-    written = code_bytes(context, &info, plain, plain_size, payload + SEP_BLOCK_HEADER_SIZE,
+    info = choose(context, plain, plain_size);
+    if (info.transform != SEP_TRANSFORM_NONE) {
+        memcpy(context->scratch, plain, plain_size);
+        sep_transform_apply(info.transform, context->scratch, plain_size);
+        bytes = context->scratch;
+    }
+    written = code_bytes(context, &info, bytes, plain_size, payload + SEP_BLOCK_HEADER_SIZE,
                          capacity - SEP_BLOCK_HEADER_SIZE);
     if (written > capacity - SEP_BLOCK_HEADER_SIZE)
         return SEP_ERROR_CAPACITY;
