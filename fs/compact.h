@@ -18,6 +18,9 @@
 #include "gpu/gpu.h"
 #include "policy.h"
 
+/* Packs of which less than this many percent is alive are rewritten after a pass. */
+#define COMPACT_GC_PERCENT 60u
+
 /* Why a pass runs. */
 enum compact_kind {
     COMPACT_ASKED, /* a request: somebody may be waiting */
@@ -157,14 +160,26 @@ struct compact_pass {
     uint64_t foreground_at;
     uint64_t replaced; /* bytes of records that became garbage */
     bool recount;      /* blocks with several owners changed size */
-    int error;         /* ends the pass */
+    bool cold_now;     /* in: young blocks may be wanted */
+    int64_t due;       /* out: see struct compact_plan */
+    bool collected;    /* out: garbage was collected, and this many bytes of it are left */
+    uint64_t garbage;
+    int error; /* ends the pass */
 };
 
-/* Runs the whole pass. 0 or the error that ended it; -ECANCELED when the compactor stops. */
+/* compact_pass.c: everything from writing back to collecting garbage. */
+int compact_pass_whole(struct compact_pass *pass);
+/* compact_run.c: does what PLAN yields. 0 or the error that ended it; -ECANCELED when the compactor stops. */
 int compact_pass_run(struct compact_pass *pass, struct compact_plan *plan);
 
+/* compact_recode.c */
 /* Codes the block of ITEM again, in place. */
 int compact_feed(struct compact_pass *pass, const struct compact_item *item);
+/* Brings an encoded block into the index, or records why not. */
+int compact_recode_apply(struct compact_pass *pass, struct compact_unit *unit,
+                         const struct gpu_job *job);
+/* Logs that the block cannot be recoded, with its place, and puts it into the pending list. */
+int compact_damaged(struct compact_pass *pass, const struct compact_unit *unit, const char *reason);
 /* Queues a unit; it and its buffers are taken over, also on failure. */
 int compact_feed_unit(struct compact_pass *pass, const struct compact_unit *unit);
 void compact_unit_free(struct compact_unit *unit);

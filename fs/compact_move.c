@@ -173,6 +173,8 @@ int compact_share_apply(struct compact_pass *pass, struct compact_unit *unit,
         unlock_inodes(&move);
     }
     index_release(index, bytes);
+    if (error == -ESTALE) /* the pack is gone already: the work is lost, nothing else */
+        error = 0;
     if (error == 0 && move.moved) {
         pass->uncommitted += bytes;
         pass->replaced += unit->stored;

@@ -10,202 +10,28 @@
  *
  * A plan holds a position, not a transaction: each step works in a short one of its own, and what it
  * yields is a snapshot that the later steps check again.
- *
- * What is not chosen: files whose policy is cold=never (unless the request names just their hot
- * method), blocks marked incompressible, blocks in the pending list for the same method, blocks
- * written or read too recently. Blocks un-compacted by request are not on the hot list and stay as
- * they are until a request names a method or all.
+ * Blocks un-compacted by request are not on the hot list and stay as they are until a request names
+ * a method or all. What is chosen, and what not, is compact_choose.c.
  */
 #include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
-#include "compact.h"
-#include "inode.h"
+#include "compact_choose.h"
 
 /* Records looked at in one transaction: about a millisecond. */
 #define VISITS_MAX 1024u
-/* An incompressible block larger than this is left alone; a smaller one still saves its record. */
-#define INCOMPRESSIBLE_MAX 4096u
-/* zstd above this level is archival. */
-#define FAST_ZSTD_LEVEL 9u
-
-struct step {
-    struct compact_plan *plan;
-    struct index_txn *txn;
-    struct compact_item *items;
-    unsigned count;
-    unsigned visits;
-    uint64_t settled[COMPACT_CHUNK]; /* blocks to take off the hot list */
-    unsigned settled_count;
-};
-
-uint32_t compact_piece_max(const struct fs *fs)
-{
-    return fs->block_size / 2;
-}
-
-enum index_class compact_class(struct sep_method method)
-{
-    if (method.codec == SEP_CODEC_LZ4)
-        return INDEX_HOT;
-    if (method.codec == SEP_CODEC_ZSTD && method.level <= FAST_ZSTD_LEVEL)
-        return INDEX_HOT;
-    return INDEX_COLD;
-}
-
-bool compact_wants(const struct index_block *block, struct sep_method method, bool has_method)
-{
-    if ((block->flags & INDEX_BLOCK_INCOMPRESSIBLE) && block->plain_size > INCOMPRESSIBLE_MAX)
-        return false;
-    if (block->codec != method.codec)
-        return true;
-    return has_method && block->level != method.level;
-}
-
-/* ---- the file at hand ---------------------------------------------------------------------- */
-
-static int64_t later(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* Loads plan->file. 0 also when there is no such inode: then it is no regular file. */
-static int load_file(struct compact_plan *plan, struct index_txn *txn, uint64_t ino)
-{
-    struct compact_file *file = &plan->file;
-    struct index_inode attr;
-    struct fs_inode *resident;
-    int error;
-
-    if (file->ino == ino)
-        return 0;
-    *file = (struct compact_file){.ino = ino};
-    error = index_inode_get(txn, ino, &attr);
-    if (error == -ENOENT)
-        return 0;
-    if (error != 0 || !S_ISREG(attr.mode))
-        return error;
-    file->regular = true;
-    file->parent = attr.parent;
-    file->read_at = attr.atime.tv_sec;
-    file->written_at = attr.mtime.tv_sec;
-    error = fs_policy_get(plan->fs, txn, ino, &file->policy);
-    resident = fs_inode_peek(plan->fs, ino);
-    if (resident != NULL) {
-        file->read_at = later(file->read_at, atomic_load(&resident->last_read));
-        fs_inode_drop(plan->fs, resident);
-    }
-    return error;
-}
-
-/* The method wanted for the file. False: it is to be left as it is. */
-static bool wanted_method(const struct compact_plan *plan, struct sep_method *method)
-{
-    const struct fs_policy *policy = &plan->file.policy;
-    const struct fs_compact_request *request = plan->request;
-
-    *method = request->has_method ? request->method : policy->cold;
-    if (policy->cold_never)
-        return request->has_method && method->codec == policy->hot.codec &&
-               method->level == policy->hot.level;
-    if (method->codec == SEP_CODEC_RAW && !request->has_method) {
-        /* cold=off: only a request for all asks for more. */
-        *method = (struct sep_method){.codec = SEP_CODEC_SEP};
-        (void)sep_method_parse("sep", method);
-        return request->all;
-    }
-    return true;
-}
-
-/* Old enough? If not, notes when it will be. stored_at: of the block, seconds since the epoch. */
-static bool cold(struct compact_plan *plan, int64_t stored_at)
-{
-    const int64_t left_alone = later(stored_at, plan->file.read_at);
-
-    if (plan->request->all || plan->file.policy.cold_now)
-        return true;
-    /* A clock that was set back must not keep a block hot for years. */
-    if (left_alone > plan->now + plan->age)
-        return true;
-    if (plan->now - left_alone >= (int64_t)plan->age)
-        return true;
-    if (left_alone + (int64_t)plan->age < plan->due)
-        plan->due = left_alone + (int64_t)plan->age;
-    return false;
-}
-
-/* ---- one extent ---------------------------------------------------------------------------- */
-
-static bool tried_before(struct index_txn *txn, uint64_t block, struct sep_method method)
-{
-    struct index_pending pending;
-
-    return index_pending_get(txn, block, &pending) == 0 && pending.codec == method.codec &&
-           pending.level == method.level;
-}
-
-static uint32_t share(const struct index_block *block, uint32_t length)
-{
-    const uint64_t record = (uint64_t)block->at.payload_size + INDEX_RECORD_HEADER;
-
-    return block->plain_size > length ? (uint32_t)(record * length / block->plain_size)
-                                      : (uint32_t)record;
-}
-
-/* Decides what to do with the extent of plan->file; yields an item or nothing. */
-static void consider(struct step *step, const struct index_extent *extent,
-                     const struct index_block *block, struct sep_method method)
-{
-    const struct compact_plan *plan = step->plan;
-    const bool cold_form = compact_class(method) == INDEX_COLD;
-    const bool wants = compact_wants(block, method, plan->request->has_method);
-    const uint32_t piece_max = compact_piece_max(plan->fs);
-    struct compact_item item = {.ino = plan->file.ino,
-                                .parent = plan->file.parent,
-                                .extent = *extent,
-                                .plain_size = block->plain_size,
-                                .stored = share(block, extent->length),
-                                .references = block->references,
-                                .method = method};
-
-    if (block->flags & INDEX_BLOCK_SHARED) {
-        item.shared = cold_form && (plan->request->all || plan->kind == COMPACT_REPACK) &&
-                      block->live < block->plain_size / 2;
-        item.piece = item.shared;
-        if (!item.piece && (!wants || plan->kind == COMPACT_REPACK))
-            return;
-    } else if (plan->kind == COMPACT_REPACK) {
-        return;
-    } else if (cold_form && extent->length <= piece_max &&
-               (block->plain_size <= piece_max || block->references == 1)) {
-        item.piece = true;
-        item.settled = !wants && block->plain_size <= piece_max;
-        if (item.settled && (!plan->request->all || plan->source == COMPACT_HOT_LIST ||
-                             block->codec != method.codec))
-            return;
-        if (!wants && !item.settled && !plan->request->all)
-            return;
-    } else if (!wants) {
-        return;
-    }
-    if (!tried_before(step->txn, extent->block, method))
-        step->items[step->count++] = item;
-}
-
 /* ---- the hot list -------------------------------------------------------------------------- */
 
-static void settle(struct step *step, uint64_t block)
+static void settle(struct compact_step *step, uint64_t block)
 {
     step->settled[step->settled_count++] = block;
 }
 
 /* The extent that the entry's hint names, when it still refers to the block. Otherwise the block as
  * a whole, of an unknown file. */
-static int hot_extent(struct step *step, const struct index_hot *hot,
+static int hot_extent(struct compact_step *step, const struct index_hot *hot,
                       const struct index_block *block, struct index_extent *extent)
 {
     const int error = index_extent_get(step->txn, hot->ino, hot->number, extent);
@@ -219,7 +45,7 @@ static int hot_extent(struct step *step, const struct index_hot *hot,
 }
 
 /* 1: go on, 0: all that follow are younger, negative errno. */
-static int visit_hot(struct step *step, const struct index_hot *hot)
+static int visit_hot(struct compact_step *step, const struct index_hot *hot)
 {
     struct compact_plan *plan = step->plan;
     struct index_block block;
@@ -233,24 +59,24 @@ static int visit_hot(struct step *step, const struct index_hot *hot)
         return 1;
     }
     if (error == 0)
-        error = load_file(plan, step->txn, hot->ino);
+        error = compact_load_file(plan, step->txn, hot->ino);
     if (error != 0)
         return error;
     if (!plan->file.regular)
         plan->file.policy =
             (struct fs_policy){.hot = plan->fs->options.hot, .cold = plan->fs->options.cold};
-    if (!cold(plan, hot->stored_at))
+    if (!compact_cold(plan, hot->stored_at))
         return !plan->cold_now && hot->stored_at + (int64_t)plan->age > plan->now ? 0 : 1;
     if (plan->file.policy.cold_never && !plan->request->has_method) {
         settle(step, hot->block);
         return 1;
     }
-    if (!wanted_method(plan, &method))
+    if (!compact_method(plan, &method))
         return 1;
     error = hot_extent(step, hot, &block, &extent);
     if (error != 0)
         return error;
-    consider(step, &extent, &block, method);
+    compact_consider(step, &extent, &block, method);
     /* Others may refer to it: only a walk over the files finds them all. */
     if (step->count > before && (block.references > 1 || plan->file.ino == 0))
         step->items[before].piece = false;
@@ -259,7 +85,7 @@ static int visit_hot(struct step *step, const struct index_hot *hot)
     return 1;
 }
 
-static int step_hot(struct step *step)
+static int step_hot(struct compact_step *step)
 {
     struct compact_plan *plan = step->plan;
     struct index_hot hot;
@@ -293,11 +119,11 @@ int compact_plan_due(struct fs *fs, uint64_t *block, int64_t *due, bool *cold_no
         for (unsigned i = 0; error == 0 && i < VISITS_MAX; i++) {
             error = index_hot_next(txn, *block, &hot);
             if (error == 0)
-                error = load_file(&plan, txn, hot.ino);
+                error = compact_load_file(&plan, txn, hot.ino);
             if (error != 0)
                 break;
             *block = hot.block + 1;
-            if (cold(&plan, hot.stored_at))
+            if (compact_cold(&plan, hot.stored_at))
                 plan.due = plan.now;
             *cold_now |= plan.file.policy.cold_now;
         }
@@ -313,7 +139,7 @@ int compact_plan_due(struct fs *fs, uint64_t *block, int64_t *due, bool *cold_no
 
 /* Seconds since the epoch at which the block was stored: as the hot list says, else the file's last
  * change. *hot: it is on the list. */
-static int64_t stored_at(struct step *step, uint64_t block, bool *hot)
+static int64_t stored_at(struct compact_step *step, uint64_t block, bool *hot)
 {
     struct index_hot entry;
 
@@ -321,7 +147,7 @@ static int64_t stored_at(struct step *step, uint64_t block, bool *hot)
     return *hot ? entry.stored_at : step->plan->file.written_at;
 }
 
-static int visit_extent(struct step *step, const struct index_extent *extent,
+static int visit_extent(struct compact_step *step, const struct index_extent *extent,
                         struct sep_method method)
 {
     struct compact_plan *plan = step->plan;
@@ -332,23 +158,23 @@ static int visit_extent(struct step *step, const struct index_extent *extent,
     /* An extent without a block is damage that reading and fsck report. */
     if (error != 0)
         return error == -ENOENT ? 0 : error;
-    if (!cold(plan, stored_at(step, extent->block, &hot)))
+    if (!compact_cold(plan, stored_at(step, extent->block, &hot)))
         return 0;
     if (hot || plan->request->all || plan->request->has_method || plan->kind == COMPACT_REPACK)
-        consider(step, extent, &block, method);
+        compact_consider(step, extent, &block, method);
     return 0;
 }
 
 /* Goes on in plan->file. 1: done with the file, 0: the step is full, negative errno. */
-static int step_extents(struct step *step)
+static int step_extents(struct compact_step *step)
 {
     struct compact_plan *plan = step->plan;
     struct sep_method method;
-    int error = load_file(plan, step->txn, plan->file.ino);
+    int error = compact_load_file(plan, step->txn, plan->file.ino);
 
     if (error != 0)
         return error;
-    if (!plan->file.regular || !wanted_method(plan, &method))
+    if (!plan->file.regular || !compact_method(plan, &method))
         return 1;
     while (step->count < COMPACT_CHUNK && step->visits++ < VISITS_MAX) {
         struct index_extent extent;
@@ -382,7 +208,7 @@ static int push(struct compact_plan *plan, uint64_t dir)
 }
 
 /* Finds the next inode to look into: 1 and *ino, 0 at the end, negative errno. */
-static int next_ino(struct step *step, uint64_t *ino)
+static int next_ino(struct compact_step *step, uint64_t *ino)
 {
     struct compact_plan *plan = step->plan;
     struct index_inode attr;
@@ -426,7 +252,7 @@ static int next_ino(struct step *step, uint64_t *ino)
     return 0;
 }
 
-static int step_files(struct step *step)
+static int step_files(struct compact_step *step)
 {
     struct compact_plan *plan = step->plan;
 
@@ -442,7 +268,7 @@ static int step_files(struct step *step)
             plan->number = 0;
             plan->inside = true;
         }
-        result = load_file(plan, step->txn, ino);
+        result = compact_load_file(plan, step->txn, ino);
         if (result == 0)
             result = step_extents(step);
         if (result < 0)
@@ -472,7 +298,7 @@ static int take_off_hot_list(struct fs *fs, const uint64_t *blocks, unsigned cou
 
 int compact_plan_next(struct compact_plan *plan, struct compact_item *items, unsigned *count)
 {
-    struct step step = {.plan = plan, .items = items};
+    struct compact_step step = {.plan = plan, .items = items};
     int result = index_begin(plan->fs->index, INDEX_READ, &step.txn);
 
     *count = 0;

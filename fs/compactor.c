@@ -39,8 +39,6 @@
 #define BUSY_OPERATIONS 20u    /* more of them than this: busy (100 a second) */
 #define BUSY_WAIT_MS    30000u /* a timer's pass goes on after so long, busy or not */
 
-#define GC_PERCENT          60u
-#define GC_THOROUGH_PERCENT 90u
 /* Without a pass, garbage is collected when it is this much, and a quarter of all. */
 #define GC_BYTES ((uint64_t)64 << 20)
 
@@ -158,90 +156,7 @@ bool compact_gate(struct compact_pass *pass)
     return !compactor->stop;
 }
 
-/* ---- one pass ------------------------------------------------------------------------------ */
-
-/* A block that several files share is met once for each of them. */
-static uint64_t per_owner(const struct compact_item *item)
-{
-    return item->references > 1 ? item->plain_size / item->references : item->plain_size;
-}
-
-/* What there is to do, for the progress bar. */
-static int count_work(struct compact_pass *pass)
-{
-    struct compact_item items[COMPACT_CHUNK];
-    struct compact_plan plan;
-    struct fs_compact_status *status;
-    uint64_t bytes = 0;
-    uint64_t blocks = 0;
-    unsigned count;
-    int more = compact_plan_begin(&plan, pass->fs, &pass->request, pass->kind);
-
-    if (more == 0)
-        more = 1;
-    while (more > 0) {
-        if (!compact_gate(pass)) {
-            more = -ECANCELED;
-            break;
-        }
-        more = compact_plan_next(&plan, items, &count);
-        for (unsigned i = 0; more >= 0 && i < count; i++) {
-            if (items[i].settled)
-                continue;
-            blocks++;
-            bytes += items[i].piece ? items[i].extent.length : per_owner(&items[i]);
-        }
-    }
-    compact_plan_end(&plan);
-    status = compact_status_lock(pass);
-    status->blocks_total = blocks;
-    status->bytes_total = bytes;
-    compact_status_unlock(pass);
-    return more;
-}
-
-static int collect_garbage(struct compact_pass *pass)
-{
-    const bool thorough =
-        pass->request.gc || (pass->request.all && pass->request.ino <= INDEX_ROOT_INO);
-    struct fs_compactor *compactor = pass->compactor;
-    struct index_gc_result result = {0};
-    struct index_space space;
-    int error;
-
-    if (!thorough && pass->replaced == 0)
-        return 0;
-    error = index_gc(pass->fs->index, thorough ? GC_THOROUGH_PERCENT : GC_PERCENT, &compactor->stop,
-                     &result);
-    if (error == 0 && index_space(pass->fs->index, &space) == 0)
-        compactor->garbage =
-            space.pack_bytes > space.live_bytes ? space.pack_bytes - space.live_bytes : 0;
-    return error;
-}
-
-static int run_pass(struct compact_pass *pass)
-{
-    struct fs_compactor *compactor = pass->compactor;
-    struct compact_plan plan;
-    int error = 0;
-
-    if (pass->kind == COMPACT_ASKED) {
-        error = fs_writeback_all(pass->fs);
-        if (error == 0)
-            error = count_work(pass);
-    }
-    if (error == 0)
-        error = compact_plan_begin(&plan, pass->fs, &pass->request, pass->kind);
-    if (error != 0)
-        return error;
-    if (pass->kind == COMPACT_TIMER)
-        plan.cold_now = compactor->cold_now;
-    error = compact_pass_run(pass, &plan);
-    if (pass->kind == COMPACT_TIMER)
-        compactor->due = plan.due;
-    compact_plan_end(&plan);
-    return error != 0 ? error : collect_garbage(pass);
-}
+/* ---- passes -------------------------------------------------------------------------------- */
 
 static void begin_status(struct fs_compactor *compactor)
 {
@@ -273,7 +188,12 @@ static int execute(struct fs_compactor *compactor, const struct fs_compact_reque
     int error;
 
     pass.foreground = atomic_load(&compactor->fs->counters.foreground);
-    error = run_pass(&pass);
+    pass.cold_now = compactor->cold_now;
+    error = compact_pass_whole(&pass);
+    if (kind == COMPACT_TIMER)
+        compactor->due = pass.due;
+    if (pass.collected)
+        compactor->garbage = pass.garbage;
     if (error != 0 && error != -ECANCELED)
         fs_log(LOG_WARNING, "compaction stopped: %s; what was done so far stays", strerror(-error));
     return error;
@@ -305,7 +225,7 @@ static int collect_deleted(struct fs_compactor *compactor)
         compactor->garbage = garbage;
     if (garbage - compactor->garbage < GC_BYTES || garbage < space.pack_bytes / 4)
         return 0;
-    error = index_gc(compactor->fs->index, GC_PERCENT, &compactor->stop, &result);
+    error = index_gc(compactor->fs->index, COMPACT_GC_PERCENT, &compactor->stop, &result);
     if (error == 0)
         error = index_space(compactor->fs->index, &space);
     if (error == 0)

@@ -319,22 +319,24 @@ static int verb_status(struct call *call)
     return 0;
 }
 
-static int verb_pause(struct call *call)
+static int set_paused(struct call *call, bool paused)
 {
     const int error = need_compactor(call);
 
-    if (error == 0)
-        fs_compactor_pause(call->fs, true);
-    return error;
+    if (error != 0)
+        return error;
+    fs_compactor_pause(call->fs, paused);
+    return verb_status(call);
+}
+
+static int verb_pause(struct call *call)
+{
+    return set_paused(call, true);
 }
 
 static int verb_resume(struct call *call)
 {
-    const int error = need_compactor(call);
-
-    if (error == 0)
-        fs_compactor_pause(call->fs, false);
-    return error;
+    return set_paused(call, false);
 }
 
 static int verb_sync(struct call *call)

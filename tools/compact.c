@@ -374,7 +374,7 @@ static int act(struct fs_client *client, const char *path, const struct asked *a
         return compact(client, path, asked, ino, method);
     case ACTION_PAUSE:
     case ACTION_RESUME:
-        if (call(client, path, asked->action == ACTION_PAUSE ? "pause" : "resume", NULL) != 0)
+        if (call(client, path, asked->action == ACTION_PAUSE ? "pause" : "resume", &status) != 0)
             return EXIT_FAILED;
         if (!asked->json)
             return EXIT_DONE;
