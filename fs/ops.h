@@ -25,7 +25,6 @@
 struct ops {
     struct fs *fs;
     pthread_key_t buffers; /* of each FUSE thread: OPS_IO_MAX bytes, allocated at the first use */
-    bool kill_privileges;  /* the kernel leaves clearing set-id bits on writes to us (v2) */
     /* Inodes known to have no security.capability: the kernel asks before each write. Slot
      * ino % OPS_CAPABILITIES; written inside transactions only, so in the order of the changes. */
     _Atomic uint64_t no_capability[OPS_CAPABILITIES];
