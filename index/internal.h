@@ -18,8 +18,10 @@
 #include "pack.h"
 #include "record.h"
 
-#define INDEX_MAP_DEFAULT  (UINT64_C(1) << 40) /* bytes */
-#define INDEX_PACK_DEFAULT (256u << 20)        /* bytes */
+#define INDEX_BLOCK_DEFAULT (128u << 10)        /* bytes */
+#define INDEX_BLOCK_MIN     (16u << 10)         /* bytes */
+#define INDEX_MAP_DEFAULT   (UINT64_C(1) << 40) /* bytes */
+#define INDEX_PACK_DEFAULT  (256u << 20)        /* bytes */
 
 /* Uncommitted pages (an upper bound) beyond which a commit is started without being asked for:
  * 64 MiB of memory with 4 KiB pages. */
@@ -112,7 +114,7 @@ struct index {
     _Atomic uint64_t index_used;      /* data.mdb up to its last page at the last commit */
     _Atomic uint64_t index_allocated; /* host space data.mdb may grow into without asking */
     atomic_bool no_prealloc;          /* the host cannot preallocate */
-    pthread_mutex_t reserve_mutex; /* held while asking the host; taken after none of the others */
+    pthread_mutex_t reserve_mutex;    /* held while data.mdb gets more room; a leaf lock */
 };
 
 /* ---- store.c ---- */
@@ -139,12 +141,14 @@ int index_db_put_record(struct index_txn *txn, enum index_db db, const struct in
 int index_db_delete(struct index_txn *txn, enum index_db db, const struct index_key *key);
 /* Any key, as LMDB returned it: removes a malformed record. */
 int index_db_delete_raw(struct index_txn *txn, enum index_db db, const MDB_val *key);
-/* First record with key >= KEY, and the records after and before it. -ENOENT at either end. Changes
- * through the functions above do not disturb the walk as long as the record it stands on stays. */
+/* First record with key >= KEY, and the record after the one that the last seek, next or before
+ * found. -ENOENT at the end. Changes to other records do not disturb the walk. */
 int index_db_seek(struct index_txn *txn, enum index_db db, const struct index_key *key,
                   MDB_val *found, MDB_val *value);
 int index_db_next(struct index_txn *txn, enum index_db db, MDB_val *found, MDB_val *value);
-int index_db_prev(struct index_txn *txn, enum index_db db, MDB_val *found, MDB_val *value);
+/* Last record with key < KEY. */
+int index_db_before(struct index_txn *txn, enum index_db db, const struct index_key *key,
+                    MDB_val *found, MDB_val *value);
 uint64_t index_db_entries(struct index_txn *txn, enum index_db db);
 
 /* Logs a malformed record with its key; returns -EUCLEAN. */
@@ -186,20 +190,20 @@ void index_conf_free(struct index *index);
 
 /* ---- recover.c, rebuild.c, reserve.c ---- */
 
-/* Finishes what a crash interrupted: orphans. */
+/* Finishes what a crash interrupted: orphans. Needs the index thread. */
 int index_recover(struct index *index);
-/* Rewrites a mostly empty index file. After the environment was closed; holds the store's lock. */
-void index_rebuild_if_sparse(struct index *index);
-/* Re-reads how far data.mdb is in use, after a commit. */
+/* Copies a mostly empty index file into a new one, index/data.mdb.new. True when it did. Nothing
+ * may run in the environment. */
+bool index_rebuild_copy(struct index *index);
+/* Puts the copy in place of the old file; after the environment was closed. */
+int index_rebuild_swap(struct index *index);
+/* Re-reads how far data.mdb is in use: after a commit. */
 void index_reserve_refresh(struct index *index);
-/* Bytes the open transaction may add to data.mdb, at most. */
-uint64_t index_reserve_pending(const struct index *index);
 /* True when the open transaction should be committed soon for lack of room or memory. */
 bool index_reserve_tight(const struct index *index);
-/* Called with packs.mutex held: makes the host hold FROM..FROM+BYTES of FD for us. Sets *got to the
- * bytes obtained: BYTES or more. */
-int index_reserve_host(struct index *index, int fd, uint64_t from, uint64_t bytes, uint64_t *got);
-/* Gives back what data.mdb holds beyond its last page. */
+/* Has the host hold NEED bytes or more of FD for us from FROM on. On success *got >= NEED. */
+int index_reserve_host(struct index *index, int fd, uint64_t from, uint64_t need, uint64_t *got);
+/* Gives back what data.mdb holds beyond its last page. No transaction may be open. */
 void index_reserve_trim(struct index *index);
 
 #endif

@@ -30,13 +30,14 @@ struct index_pack_file {
 
     /* packs->mutex */
     bool sealed, removed;
+    bool dropping;             /* its record goes with the commit that runs */
     uint64_t tail;             /* where the next record goes */
     uint64_t written;          /* end of the furthest record that is completely in the file */
+    uint64_t synced;           /* the same, as of the last fdatasync */
     uint64_t allocated;        /* end of the host space that is promised to us; >= tail */
     uint64_t records_appended; /* of this session */
     unsigned in_flight;        /* appends between taking their place and having written */
     int fd;                    /* -1 = not open */
-    bool writable;             /* fd was opened for writing */
     unsigned users;            /* of fd; no eviction while > 0 */
     uint64_t used;             /* clock of the last use of fd */
     int64_t sealed_at;         /* monotonic seconds */
@@ -52,6 +53,7 @@ struct index_packs {
     uint32_t next_id;
     unsigned open_fds;
     uint64_t clock;
+    bool closing;            /* the session ends: no append is under way */
     bool directory_unsynced; /* a pack file was created since the last sync of packs/ */
     /* Host space: tail..allocated of the open hot pack, bytes; read without the mutex. */
     _Atomic uint64_t headroom;
@@ -64,8 +66,11 @@ struct index_txn;
 
 /* The pack with this id, or NULL. Takes packs->mutex. */
 struct index_pack_file *index_packs_find(struct index *index, uint32_t id);
-/* The i-th pack in ascending order of id, NULL behind the last; skips none. Takes packs->mutex. */
-struct index_pack_file *index_packs_at(struct index *index, size_t i);
+
+/* Adds an empty entry; NULL without memory. packs->mutex held. */
+struct index_pack_file *index_packs_add(struct index_packs *packs, uint32_t id);
+/* Opens the pack's descriptor if need be and counts a user. packs->mutex held. */
+int index_pack_hold(struct index *index, struct index_pack_file *pack);
 
 /* Reads INDEX_DB_PACK and packs/, truncates tails and removes unknown files unless the index was
  * opened with INDEX_OPEN_NO_RECOVER. Read-write stores only. */
@@ -73,8 +78,7 @@ int index_packs_load(struct index *index, struct index_txn *txn);
 void index_packs_free(struct index *index);
 
 /* Holds a descriptor of the pack open until index_pack_release. -ESTALE when the pack is gone. */
-int index_pack_acquire(struct index *index, uint32_t id, bool writable,
-                       struct index_pack_file **pack, int *fd);
+int index_pack_acquire(struct index *index, uint32_t id, struct index_pack_file **pack, int *fd);
 void index_pack_release(struct index *index, struct index_pack_file *pack);
 
 /* Seals an open pack: later appends go to a new one. -ENOENT: no open pack has this id. */
@@ -82,6 +86,9 @@ int index_pack_seal(struct index *index, uint32_t id);
 
 /* Reads SIZE bytes of a pack at OFFSET. -ESTALE: the pack is gone; -EIO: short or failed. */
 int index_pack_pread(struct index *index, uint32_t id, void *data, size_t size, uint64_t offset);
+
+/* Preallocates in the open hot pack until BYTES fit. */
+int index_packs_reserve(struct index *index, uint64_t bytes);
 
 /* Name of a pack file below packs/. NAME: 16 bytes. */
 void index_pack_name(uint32_t id, char name[16]);
@@ -106,6 +113,8 @@ void index_packs_trim(struct index *index, bool all);
 int index_free_add(struct index_txn *txn, const struct index_location *at);
 /* Raises the pack's live bytes for a record that a block now refers to. -ESTALE: pack unknown. */
 int index_free_take(struct index_txn *txn, const struct index_location *at);
+/* Notes a record that nothing refers to as a dead range. */
+int index_free_garbage(struct index_txn *txn, const struct index_location *at);
 /* Removes all dead ranges of a pack from the index. */
 int index_free_forget(struct index_txn *txn, uint32_t pack);
 

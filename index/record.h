@@ -126,6 +126,8 @@ int index_record_get_state(const MDB_val *value, struct index_state *state);
 /* ---- pack files ------------------------------------------------------------------------------ */
 
 #define INDEX_PACK_HEADER  64u         /* bytes at the start of a pack file */
+#define INDEX_PLAIN_MAX    (4u << 20)  /* bytes of a block, decoded */
+#define INDEX_PAYLOAD_MAX  (5u << 20)  /* bytes of a block, as stored */
 #define INDEX_PACK_ALIGN   8u          /* records start at multiples of it, bytes */
 #define INDEX_RECORD_MAGIC 0x72506553u /* "SePr", little-endian, starts a record */
 

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * reserve.c - room on the host, held before data is accepted, so that a full disk is an error of
+ * write() and never of the commit behind it.
+ *
+ * Two kinds of room. Pack bytes: the open hot pack keeps space preallocated beyond its tail for
+ * everything promised and not released. Index pages: data.mdb keeps space preallocated beyond its
+ * last page for what the open transaction may touch (one page an operation and some inner pages),
+ * for the records of the promised bytes (an eighth of them: 512 bytes for 4 KiB files, 16 KiB for a
+ * 128 KiB block), and a margin for operations under way and for deletions. When the host is nearly
+ * full the margin shrinks to what deletions need; those never ask.
+ *
+ * Usually this is two comparisons of atomics. A host without fallocate gets arithmetic on statvfs
+ * instead, which another writer on that host can defeat.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <string.h>
+
+#include "internal.h"
+
+#define STEP_MAX    (UINT64_C(16) << 20) /* bytes asked from the host at a time */
+#define STEP_MIN    (UINT64_C(64) << 10)
+#define MARGIN      (UINT64_C(8) << 20) /* of index pages, bytes: 32 KiB for 256 operations */
+#define MARGIN_LAST (UINT64_C(1) << 20) /* kept for deletions when the host is full, bytes */
+
+/* Bytes the open transaction may add to data.mdb. */
+static uint64_t pending_bytes(const struct index *index)
+{
+    const uint64_t operations = atomic_load_explicit(&index->operations, memory_order_relaxed);
+    return (operations + operations / 16 + 64) * index->page_size;
+}
+
+static int host_available(const struct index *index, uint64_t *bytes)
+{
+    struct statvfs host;
+    if (index->io->fstatvfs(index->dir_fd, &host) < 0)
+        return -errno;
+    *bytes = (uint64_t)host.f_bavail * host.f_frsize;
+    return 0;
+}
+
+/* Without preallocation: everything promised must fit what the host says is free. */
+static int reserve_by_arithmetic(const struct index *index, uint64_t need)
+{
+    uint64_t available = 0;
+    const int error = host_available(index, &available);
+    if (error != 0)
+        return error;
+    const uint64_t promised = atomic_load(&index->promised);
+    const uint64_t wanted = promised + promised / 8 + pending_bytes(index) + need + 2 * MARGIN_LAST;
+    return available < wanted ? -ENOSPC : 0;
+}
+
+static int allocate(struct index *index, int fd, uint64_t from, uint64_t bytes)
+{
+    int rc;
+    do {
+        rc = index->io->fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)bytes);
+    } while (rc < 0 && errno == EINTR);
+    return rc < 0 ? -errno : 0;
+}
+
+int index_reserve_host(struct index *index, int fd, uint64_t from, uint64_t need, uint64_t *got)
+{
+    *got = need;
+    if (need > INT64_MAX / 2 || from > INT64_MAX / 2)
+        return -ENOSPC;
+    if (atomic_load(&index->no_prealloc))
+        return reserve_by_arithmetic(index, need);
+    uint64_t available = 0;
+    int error = host_available(index, &available);
+    if (error != 0)
+        return error;
+    /* Small steps on a nearly full host, so that one file does not hold what another needs. */
+    uint64_t step = available / 64;
+    step = step < STEP_MIN ? STEP_MIN : step > STEP_MAX ? STEP_MAX : step;
+    if (step > need) {
+        error = allocate(index, fd, from, step);
+        if (error == 0)
+            *got = step;
+    } else {
+        error = allocate(index, fd, from, need);
+    }
+    if ((error == -ENOSPC || error == -EDQUOT) && step > need)
+        error = allocate(index, fd, from, need);
+    if (error == -EOPNOTSUPP || error == -ENOSYS) {
+        atomic_store(&index->no_prealloc, true);
+        error = reserve_by_arithmetic(index, need);
+    }
+    return error;
+}
+
+/* Where data.mdb may end when everything promised so far was stored, without a margin. */
+static uint64_t index_end_of(const struct index *index)
+{
+    return atomic_load(&index->index_used) + pending_bytes(index) +
+           atomic_load(&index->promised) / 8;
+}
+
+static int extend_index(struct index *index)
+{
+    mdb_filehandle_t fd;
+    const int rc = mdb_env_get_fd(index->env, &fd);
+    if (rc != 0)
+        return index_mdb_error(rc);
+    int error = 0;
+    pthread_mutex_lock(&index->reserve_mutex);
+    const uint64_t allocated = atomic_load(&index->index_allocated);
+    const uint64_t end = index_end_of(index);
+    uint64_t got = 0;
+    if (end + MARGIN > allocated)
+        error = index_reserve_host(index, fd, allocated, end + MARGIN - allocated, &got);
+    if (error == -ENOSPC || error == -EDQUOT) {
+        got = 0;
+        error = end + MARGIN_LAST <= allocated
+                    ? 0
+                    : index_reserve_host(index, fd, allocated, end + MARGIN_LAST - allocated, &got);
+    }
+    if (error == 0)
+        atomic_store(&index->index_allocated, allocated + got);
+    pthread_mutex_unlock(&index->reserve_mutex);
+    return error;
+}
+
+static int reserve_index(struct index *index)
+{
+    const uint64_t end = index_end_of(index) + MARGIN;
+    const uint64_t last = index->map_size / 8 < 2 * MARGIN ? index->map_size / 8 : 2 * MARGIN;
+    if (index_end_of(index) + last > index->map_size)
+        return -ENOSPC;
+    return end <= atomic_load(&index->index_allocated) ? 0 : extend_index(index);
+}
+
+int index_reserve(struct index *index, uint64_t bytes)
+{
+    if (index_readonly(index))
+        return -EROFS;
+    if (bytes > INT64_MAX / 4)
+        return -ENOSPC;
+    const uint64_t promised = atomic_fetch_add(&index->promised, bytes) + bytes;
+    int error = 0;
+    if (bytes > 0 && promised > atomic_load(&index->packs.headroom))
+        error = index_packs_reserve(index, promised);
+    if (error == 0)
+        error = reserve_index(index);
+    if (error != 0)
+        index_release(index, bytes);
+    return error;
+}
+
+void index_release(struct index *index, uint64_t bytes)
+{
+    uint64_t promised = atomic_load(&index->promised), less;
+    do {
+        less = promised < bytes ? 0 : promised - bytes;
+    } while (!atomic_compare_exchange_weak(&index->promised, &promised, less));
+}
+
+void index_reserve_refresh(struct index *index)
+{
+    MDB_envinfo info;
+    if (mdb_env_info(index->env, &info) != 0)
+        return;
+    const uint64_t used = ((uint64_t)info.me_last_pgno + 1) * index->page_size;
+    atomic_store(&index->index_used, used);
+    uint64_t allocated = atomic_load(&index->index_allocated);
+    while (allocated < used &&
+           !atomic_compare_exchange_weak(&index->index_allocated, &allocated, used))
+        ;
+}
+
+bool index_reserve_tight(const struct index *index)
+{
+    if (atomic_load(&index->operations) > INDEX_TXN_PAGES)
+        return true;
+    const uint64_t used = atomic_load(&index->index_used);
+    const uint64_t allocated = atomic_load(&index->index_allocated);
+    const uint64_t room = allocated > used ? allocated - used : 0;
+    const uint64_t map = index->map_size > used ? index->map_size - used : 0;
+    const uint64_t pending = pending_bytes(index);
+    /* The first case needs operations: a fresh transaction is never too large. */
+    return atomic_load(&index->operations) > 64 &&
+           (pending > map / 4 || (room > 0 && pending > room / 2 && room < MARGIN));
+}
+
+void index_reserve_trim(struct index *index)
+{
+    mdb_filehandle_t fd;
+    struct stat status;
+    if (mdb_env_get_fd(index->env, &fd) != 0 || index->io->fstat(fd, &status) < 0)
+        return;
+    if (atomic_load(&index->index_allocated) > (uint64_t)status.st_size &&
+        index->io->ftruncate(fd, status.st_size) == 0)
+        atomic_store(&index->index_allocated, (uint64_t)status.st_size);
+}
