@@ -5,8 +5,9 @@
  * the outcome into the exit codes of fsck(8).
  *
  * A mounted store is checked through a read-only snapshot and never repaired. A repair is repeated
- * until a round corrects nothing more (at most ROUNDS), because removing a malformed record can
- * leave others without their partner.
+ * until a round corrects nothing more (at most ROUNDS), each on the store opened anew: removing a
+ * malformed record can leave others without their partner, and what a round calls corrected is
+ * looked at again as it lies on disk.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -187,6 +188,36 @@ static void on_log(void *arg, int priority, const char *line)
     cli_error(program.name, fsck->store, "%s", line);
 }
 
+/* ---- the store ----------------------------------------------------------------------------------
+ */
+
+static int open_store(struct fsck *fsck)
+{
+    char error[256];
+    struct index_options options = {.log = on_log, .log_arg = fsck};
+    options.flags = fsck->mode == MODE_CHECK ? INDEX_OPEN_READONLY : INDEX_OPEN_NO_RECOVER;
+    int result = index_open(fsck->store, &options, &fsck->index, error, sizeof error);
+    if (result == -EBUSY && fsck->mode == MODE_ASK) {
+        cli_error(program.name, NULL, "%s; checking only", error);
+        fsck->mode = MODE_CHECK;
+        options.flags = INDEX_OPEN_READONLY;
+        result = index_open(fsck->store, &options, &fsck->index, error, sizeof error);
+    }
+    if (result == -EBUSY)
+        cli_error(program.name, NULL, "%s; unmount it first, or check it with -n", error);
+    else if (result != 0)
+        cli_error(program.name, NULL, "%s", error); /* names the path */
+    return result;
+}
+
+/* Closes and opens again: the next round sees what is on disk. */
+static int reopen_store(struct fsck *fsck)
+{
+    const int error = index_close(fsck->index);
+    fsck->index = NULL;
+    return error != 0 ? error : open_store(fsck);
+}
+
 /* ---- rounds -------------------------------------------------------------------------------------
  */
 
@@ -221,6 +252,9 @@ static int repair(struct fsck *fsck, uint64_t *fixed)
         fsck->only_fixed = true;
         if (error != 0 || fsck->fixed == 0)
             return error;
+        const int reopened = reopen_store(fsck);
+        if (reopened != 0)
+            return reopened;
     }
     fsck->found += fsck->fixed; /* each round still meets new ones: do not call it corrected */
     return 0;
@@ -256,27 +290,8 @@ static int rounds(struct fsck *fsck, uint64_t *fixed)
     return repair(fsck, fixed);
 }
 
-/* ---- opening, summary ---------------------------------------------------------------------------
+/* ---- summary ------------------------------------------------------------------------------------
  */
-
-static int open_store(struct fsck *fsck)
-{
-    char error[256];
-    struct index_options options = {.log = on_log, .log_arg = fsck};
-    options.flags = fsck->mode == MODE_CHECK ? INDEX_OPEN_READONLY : INDEX_OPEN_NO_RECOVER;
-    int result = index_open(fsck->store, &options, &fsck->index, error, sizeof error);
-    if (result == -EBUSY && fsck->mode == MODE_ASK) {
-        cli_error(program.name, fsck->store, "%s; checking only", error);
-        fsck->mode = MODE_CHECK;
-        options.flags = INDEX_OPEN_READONLY;
-        result = index_open(fsck->store, &options, &fsck->index, error, sizeof error);
-    }
-    if (result == -EBUSY)
-        cli_error(program.name, fsck->store, "%s; unmount it first, or check it with -n", error);
-    else if (result != 0)
-        cli_error(program.name, fsck->store, "%s", error);
-    return result;
-}
 
 static void summary_text(const struct fsck *fsck, const struct index_space *space, uint64_t fixed)
 {
@@ -334,7 +349,7 @@ static int check_store(struct fsck *fsck)
     result = rounds(fsck, &fixed);
     if (result == 0)
         result = index_space(fsck->index, &space);
-    const int closed = index_close(fsck->index);
+    const int closed = fsck->index != NULL ? index_close(fsck->index) : 0;
     if (result == 0)
         result = closed;
     int code = fsck->found + fsck->lost > 0 ? EXIT_LEFT : fixed > 0 ? EXIT_CORRECTED : EXIT_CLEAN;

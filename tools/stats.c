@@ -196,7 +196,7 @@ static int show(struct stats *stats, const char *path, struct stats_result *resu
         .flags = INDEX_OPEN_READONLY, .log = on_log, .log_arg = result->store};
     code = index_open(result->store, &options, &index, error, sizeof error);
     if (code != 0) {
-        cli_error(program.name, result->store, "%s", error);
+        cli_error(program.name, NULL, "%s", error); /* names the path */
         return code;
     }
     if (stats->as_json) {
