@@ -240,10 +240,11 @@ static int load_open(struct index *index, struct index_pack_file *file)
         goto out;
     }
     const uint64_t size = (uint64_t)status.st_size;
-    if (size > file->tail) {
-        if (index->flags & INDEX_OPEN_NO_RECOVER)
+    if (index->flags & INDEX_OPEN_NO_RECOVER) {
+        if (size > file->tail)
             file->tail = (size + INDEX_PACK_ALIGN - 1) & ~(uint64_t)(INDEX_PACK_ALIGN - 1);
-        else if (index->io->ftruncate(file->fd, (off_t)file->tail) < 0)
+    } else if (size >= file->tail) { /* the same size: gives back what was preallocated */
+        if (index->io->ftruncate(file->fd, (off_t)file->tail) < 0)
             error = -errno;
     }
     if (index->packs.open[file->class] == NULL) {
@@ -274,8 +275,9 @@ static int load_record(struct index *index, const struct index_pack *record)
     return error;
 }
 
-/* Removes pack files without a record, and moves the next id behind all that exist. */
-static int scan_directory(struct index *index)
+/* Removes pack files without a record if KEEP is false, and moves the next id behind all that
+ * exist. */
+static int scan_directory(struct index *index, bool keep)
 {
     const int fd = index_io_open(index->io, index->packs_fd, ".", O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
@@ -292,7 +294,7 @@ static int scan_directory(struct index *index)
         if (!index_pack_parse_name(entry->d_name, &id))
             continue;
         const bool known = find(&index->packs, id) != NULL;
-        if (!known && !(index->flags & INDEX_OPEN_NO_RECOVER)) {
+        if (!known && !keep) {
             if (index->io->unlinkat(index->packs_fd, entry->d_name, 0) < 0)
                 index_log(index, LOG_WARNING, "pack %08x: cannot remove the unused file: %s", id,
                           strerror(errno));
@@ -308,20 +310,23 @@ int index_packs_load(struct index *index, struct index_txn *txn)
 {
     struct index_key key;
     MDB_val found, value;
+    bool keep = (index->flags & INDEX_OPEN_NO_RECOVER) != 0;
     index_key_one(&key, 0);
     pthread_mutex_lock(&index->packs.mutex);
     int error = index_db_seek(txn, INDEX_DB_PACK, &key, &found, &value);
     while (error == 0) {
         struct index_pack record;
-        if (index_record_get_pack(&found, &value, &record) == 0)
+        if (index_record_get_pack(&found, &value, &record) == 0) {
             error = load_record(index, &record);
-        else
+        } else { /* one of the files may be the pack that it described */
             index_malformed(txn, INDEX_DB_PACK, &found);
+            keep = true;
+        }
         if (error == 0)
             error = index_db_next(txn, INDEX_DB_PACK, &found, &value);
     }
     if (error == -ENOENT)
-        error = scan_directory(index);
+        error = scan_directory(index, keep);
     pthread_mutex_unlock(&index->packs.mutex);
     return error;
 }

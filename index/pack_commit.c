@@ -105,7 +105,9 @@ static int record_one(struct index_txn *txn, struct index_pack_file *pack, int64
                                        .size = pack->synced,
                                        .live = pack->live};
     const bool gone = pack->removed;
-    const bool drop = !gone && finished(packs, pack, now);
+    /* Opened for checking, nothing is dropped: the counter of live bytes is what is in question. */
+    const bool drop =
+        !gone && !(txn->index->flags & INDEX_OPEN_NO_RECOVER) && finished(packs, pack, now);
     if (drop) {
         pack->dropping = true;
         if (packs->open[pack->class] == pack) {
