@@ -16,16 +16,20 @@ struct fs_block {
     const uint8_t *data;
 };
 
-int fs_cache_new(uint64_t limit, struct fs_cache **cache);
+/* limit: bytes of decoded blocks and their bookkeeping. Needs fs->buffers. */
+int fs_cache_new(struct fs *fs, uint64_t limit, struct fs_cache **cache);
 void fs_cache_free(struct fs_cache *cache);
+uint64_t fs_cache_bytes(struct fs_cache *cache); /* in use now, at most the limit */
+void fs_cache_drop(struct fs_cache *cache);      /* forgets every block that is not pinned */
 
 /* Returns the decoded block, from the cache or the pack; concurrent callers of one block share one
- * decode. Outside transactions. -EIO after a damaged record: logged with path (INO), block and
- * pack. */
+ * decode. Outside transactions. -ENOENT: no such block (any more). -EIO after a damaged record:
+ * logged with path (INO), block and pack. */
 int fs_block_load(struct fs *fs, uint64_t id, uint64_t ino, const struct fs_block **block);
 void fs_block_put(struct fs *fs, const struct fs_block *block);
-/* Schedules a decode on the workers unless the block is cached, loading, or memory is short. */
-void fs_block_prefetch(struct fs *fs, uint64_t id, uint64_t ino);
+/* Schedules a decode on the workers unless the block is cached, loading, or memory is short.
+ * urgent: the caller is about to wait for it. */
+void fs_block_prefetch(struct fs *fs, uint64_t id, uint64_t ino, bool urgent);
 /* Puts freshly written plain bytes into the cache (copied). Best effort. */
 void fs_block_insert(struct fs *fs, uint64_t id, const void *plain, uint32_t size);
 /* The uncached core: index look-up, pack read with retry when the block moves, decode, hash check.
@@ -33,5 +37,9 @@ void fs_block_insert(struct fs *fs, uint64_t id, const void *plain, uint32_t siz
 struct sep_context;
 int fs_block_decode(struct fs *fs, struct sep_context *context, uint64_t id, uint64_t ino,
                     void *plain, uint32_t *plain_size);
+/* Whether the stored block reads back as exactly PLAIN: 1 or 0, negative errno when it can't be
+ * read. */
+int fs_block_equal(struct fs *fs, struct sep_context *context, uint64_t id, uint64_t ino,
+                   const void *plain, uint32_t size);
 
 #endif

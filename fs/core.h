@@ -20,7 +20,9 @@
 #include "options.h"
 
 struct fuse_session;
+struct fs_buffers;
 struct fs_inodes;
+struct fs_reaper;
 struct fs_cache;
 struct fs_writeback;
 struct fs_workers;
@@ -41,22 +43,28 @@ struct fs {
     struct index *index;
     struct fs_options options;
     uint32_t block_size;
+    struct fs_buffers *buffers;     /* buffers.h */
     struct fs_inodes *inodes;       /* inode.h */
+    struct fs_reaper *reaper;       /* reaper.h; NULL when read-only */
     struct fs_cache *cache;         /* blocks.h */
     struct fs_workers *workers;     /* workers.h: codec threads, foreground priority */
-    struct fs_writeback *writeback; /* writeback.h */
+    struct fs_writeback *writeback; /* writeback.h; NULL when read-only */
     struct fs_compactor *compactor; /* compactor.h; NULL with compact=off or ro */
     struct fs_control *control;     /* control.h; NULL when read-only */
     struct fuse_session *session;   /* NULL in unit tests */
     struct fs_counters counters;
 };
 
-/* Starts everything above the index (workers, cache, write-back, compactor, control) on an open
- * store; session may be set later. fs_stop writes everything back, stops the threads and commits;
- * it returns the first error met, and never loses what an error could not write: that is logged by
- * path. Neither opens nor closes the index. */
+/* Starts everything above the index (workers, cache, write-back, reaper, compactor) on an open
+ * store; session may be set later, and fs_control_start is called by whoever knows the mount point.
+ * fs_stop stops control and compactor, writes everything back, stops the threads and commits; it
+ * returns the first error met, and what could not be written is logged by path. Neither opens nor
+ * closes the index. */
 int fs_start(struct fs *fs, struct index *index, const struct fs_options *options);
 int fs_stop(struct fs *fs);
+/* The same without compactor and control: the data path alone (used by fs_start and by tests). */
+int fs_data_start(struct fs *fs, struct index *index, const struct fs_options *options);
+int fs_data_stop(struct fs *fs);
 
 /* printf-like logging: syslog priorities; stderr in the foreground, syslog otherwise; rate-limited.
  */

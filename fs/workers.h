@@ -20,8 +20,10 @@ int fs_workers_start(struct fs *fs, unsigned threads);
 void fs_workers_stop(struct fs *fs);
 /* The task is the caller's memory and belongs to the pool until run is called. */
 void fs_workers_submit(struct fs *fs, struct fs_task *task, enum fs_priority priority);
+unsigned fs_workers_count(const struct fs *fs);
 
-/* A codec context for a thread that is not a worker (FUSE threads); from a small pool, may wait. */
+/* A codec context for a thread that is not a worker (FUSE threads); from a small pool, may wait.
+ * NULL when memory is short. Whoever has one takes no lock that others wait under. */
 struct sep_context *fs_context_take(struct fs *fs);
 void fs_context_return(struct fs *fs, struct sep_context *context);
 

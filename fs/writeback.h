@@ -15,14 +15,16 @@
 #include "inode.h"
 
 int fs_writeback_start(struct fs *fs);
-/* Writes everything, stops the flusher thread. First error met. */
+/* Writes everything, stops the flusher thread. First error met; what could not be written is logged
+ * by path and dropped. */
 int fs_writeback_stop(struct fs *fs);
+void fs_writeback_free(struct fs *fs); /* once the workers have ended */
 
 /* Queues every dirty block in the store, waits for them; no commit. */
 int fs_writeback_all(struct fs *fs);
 /* Bytes of dirty data now. */
 uint64_t fs_writeback_bytes(struct fs *fs);
 
-/* The rest is used by file.c alone. */
+/* The rest is dirty.h, used by file*.c and store.c. */
 
 #endif

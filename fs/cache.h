@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * cache.h - the table of decoded blocks, without the knowledge of how one is made; blocks.c alone
+ * uses it.
+ */
+#ifndef FS_CACHE_H
+#define FS_CACHE_H
+
+#include <sys/queue.h>
+
+#include "blocks.h"
+
+enum fs_cached_state { FS_CACHED_LOADING, FS_CACHED_READY, FS_CACHED_FAILED };
+
+struct fs_cached {
+    struct fs_block block; /* first: fs_block_put gets this pointer back */
+    struct fs_cached *hash_next;
+    TAILQ_ENTRY(fs_cached) lru; /* linked while ready and not pinned */
+    uint64_t charge;            /* bytes counted against the limit, 0 = outside the table */
+    uint32_t capacity;          /* of block.data, for fs_buffer_put */
+    unsigned pins;
+    int error; /* of the load, when FAILED */
+    enum fs_cached_state state;
+};
+
+enum fs_cache_answer {
+    FS_CACHE_HIT,     /* pinned and ready */
+    FS_CACHE_CLAIMED, /* pinned; the caller loads it, then calls complete or fail */
+    FS_CACHE_FULL,    /* absent, and everything else is pinned */
+    FS_CACHE_BUSY,    /* another thread is loading it (only without wait) */
+};
+
+/* Looks ID up; a negative errno is the failure of the load that was waited for. */
+int fs_cache_get(struct fs_cache *cache, uint64_t id, bool wait, struct fs_cached **entry);
+/* Pins a ready block, or returns NULL. */
+struct fs_cached *fs_cache_peek(struct fs_cache *cache, uint64_t id);
+/* Hands over DATA; the entry stays pinned. */
+void fs_cache_complete(struct fs_cache *cache, struct fs_cached *entry, void *data, uint32_t size,
+                       uint32_t capacity);
+/* Gives the claim up; waiters get ERROR. Unpins. */
+void fs_cache_fail(struct fs_cache *cache, struct fs_cached *entry, int error);
+void fs_cache_unpin(struct fs_cache *cache, struct fs_cached *entry);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * encode.c - from the plain bytes of a dirty block to a pack record, or to something cheaper: the
+ * inode record, a hole, or a block that the store already has. Runs without locks; the bytes are
+ * constant while the version is WRITING.
+ *
+ * Nothing is shared on the word of a hash: the stored block is read back and compared first, so a
+ * damaged block gets no new references and a colliding hash no wrong ones.
+ */
+#include "encode.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "blocks.h"
+#include "buffers.h"
+
+static bool all_zero(const uint8_t *data, uint32_t length)
+{
+    return length == 0 || (data[0] == 0 && memcmp(data, data + 1, length - 1) == 0);
+}
+
+static bool fits_record(struct fs_dirty *dirty)
+{
+    struct fs_inode *inode = dirty->inode;
+    bool fits;
+
+    if (dirty->number != 0)
+        return false;
+    pthread_mutex_lock(&inode->overlay_lock);
+    fits = inode->size <= INDEX_INLINE_MAX;
+    pthread_mutex_unlock(&inode->overlay_lock);
+    return fits;
+}
+
+/* Whether the store has these bytes, readable: *block is then that block. */
+static bool known(struct fs *fs, struct sep_context *context, const struct fs_dirty *dirty,
+                  struct index_hash hash, struct index_block *block)
+{
+    struct index_txn *txn;
+
+    if (index_begin(fs->index, INDEX_READ, &txn) != 0)
+        return false;
+    if (index_block_find(txn, hash, dirty->length, block) != 0)
+        block->id = 0;
+    index_end(txn);
+    return block->id != 0 && fs_block_equal(fs, context, block->id, dirty->inode->ino, dirty->data,
+                                            dirty->length) == 1;
+}
+
+/* Compresses to OUT, or finds that the plain bytes will do. */
+static int compress(struct fs *fs, struct sep_context *context, struct fs_dirty *dirty, void *out,
+                    size_t capacity, const void **payload, size_t *size)
+{
+    struct index_block *block = &dirty->block;
+    struct sep_method used = {SEP_CODEC_RAW, 0};
+
+    *payload = dirty->data;
+    *size = dirty->length;
+    if (sep_incompressible(dirty->data, dirty->length)) {
+        block->flags |= INDEX_BLOCK_INCOMPRESSIBLE;
+    } else {
+        enum sep_status status = sep_encode(context, dirty->inode->policy.hot, dirty->data,
+                                            dirty->length, out, capacity, size, &used);
+
+        if (status != SEP_OK)
+            return status == SEP_ERROR_MEMORY ? -ENOMEM : -EIO;
+        *payload = out;
+    }
+    block->codec = used.codec;
+    block->level = used.level;
+    return 0;
+}
+
+static int append(struct fs *fs, struct sep_context *context, struct fs_dirty *dirty)
+{
+    const void *payload;
+    uint32_t capacity;
+    size_t size;
+    void *out = fs_buffer_get(fs, fs_buffer_whole(fs), &capacity);
+    int error;
+
+    if (out == NULL)
+        return -ENOMEM;
+    error = compress(fs, context, dirty, out, capacity, &payload, &size);
+    if (error == 0) {
+        dirty->block.id = index_block_new(fs->index);
+        error = index_pack_append(fs->index, INDEX_HOT, &dirty->block, payload, size);
+    }
+    fs_buffer_put(fs, out, capacity);
+    return error;
+}
+
+int fs_encode(struct fs *fs, struct sep_context *context, struct fs_dirty *dirty)
+{
+    struct index_hash hash;
+    int error;
+
+    if (fits_record(dirty)) {
+        dirty->form = FS_FORM_INLINE;
+        return 0;
+    }
+    if (all_zero(dirty->data, dirty->length)) {
+        dirty->form = FS_FORM_HOLE;
+        return 0;
+    }
+    hash = index_hash_of(dirty->data, dirty->length);
+    if (known(fs, context, dirty, hash, &dirty->block)) {
+        dirty->form = FS_FORM_KNOWN;
+        return 0;
+    }
+    dirty->form = FS_FORM_NEW;
+    dirty->block = (struct index_block){.plain_size = dirty->length,
+                                        .owner_ino = dirty->inode->ino,
+                                        .owner_block = dirty->number,
+                                        .hash = hash};
+    error = append(fs, context, dirty);
+    /* a tail will be appended to, and a small file read soon: both want the plain bytes again */
+    if (error == 0 && dirty->length < fs->block_size)
+        fs_block_insert(fs, dirty->block.id, dirty->data, dirty->length);
+    return error;
+}
