@@ -191,7 +191,7 @@ void index_reserve_trim(struct index *index)
     struct stat status;
     if (mdb_env_get_fd(index->env, &fd) != 0 || index->io->fstat(fd, &status) < 0)
         return;
-    if (atomic_load(&index->index_allocated) > (uint64_t)status.st_size &&
-        index->io->ftruncate(fd, status.st_size) == 0)
+    /* Also when nothing was preallocated now: a session that crashed may have left some. */
+    if (index->io->ftruncate(fd, status.st_size) == 0)
         atomic_store(&index->index_allocated, (uint64_t)status.st_size);
 }

@@ -209,7 +209,8 @@ static void *index_thread(void *arg)
         }
     }
     /* Everything is punched and committed; say so, if anything was written in this session. */
-    if (index->marked_dirty && !atomic_load(&index->failed)) {
+    if (index->marked_dirty && !atomic_load(&index->failed) &&
+        !(index->flags & INDEX_OPEN_NO_RECOVER)) {
         index->packs.closing = true;
         index_packs_trim(index, true);
         int error = index->writer.mdb == NULL ? writer_begin(index) : 0;
