@@ -160,8 +160,8 @@ int check_damage_add(struct checker *c, uint64_t block, uint32_t pack, const cha
 static int run_structure(struct checker *c)
 {
     static int (*const passes[])(struct checker *) = {
-        check_records, check_names, check_reach,    check_extents,
-        check_blocks,  check_packs, check_counters,
+        check_records, check_names,  check_reach,    check_extents,
+        check_packs,   check_blocks, check_counters,
     };
     const bool repair = c->options->repair;
     int error = repair ? 0 : index_begin(c->index, INDEX_READ, &c->txn);

@@ -34,8 +34,8 @@ struct check_inode {
     uint32_t names;  /* names found; of a directory: subdirectories found */
     uint32_t up;     /* directory: row of the one that holds its name, or CHECK_NO_PARENT */
     uint16_t type;   /* mode & S_IFMT */
-    uint8_t
-        reaches; /* directory: 0 = not known yet, 1 = being looked at, 2 = hangs below the root */
+    uint8_t reaches; /* directory: 0 = not looked at, 1 = being looked at, 2 = done */
+    bool rebuilt;    /* its record was missing: without repair it is only here */
 };
 
 struct check_block {
@@ -77,7 +77,6 @@ struct checker {
     uint64_t live;       /* bytes of all records that blocks lie in, from pass 5 */
     uint32_t last_pack;  /* highest number of a pack, from pass 5 */
     uint64_t lost_found; /* inode of /lost+found, 0 = not needed yet */
-    uint64_t missing;    /* inode last reported as missing */
     uint64_t progress_done;
 };
 
@@ -133,7 +132,8 @@ int check_counters(struct checker *c);
 int check_scrub(struct checker *c); /* outside transactions */
 int check_damage(struct checker *c);
 
-/* Puts an inode that a name or an extent proves to have existed, with what can be known of it
+/* Adds an inode that a name or an extent proves to have existed, with what can be known of it: to
+ * the table, so that later passes report no consequences, and with repair to the store
  * (check_names.c). */
 int check_rebuild_inode(struct checker *c, uint64_t ino, uint32_t mode, uint64_t parent);
 /* Puts a name for INO into /lost+found (check_reach.c). */

@@ -29,8 +29,15 @@ static int load_owner(struct checker *c, uint64_t ino, struct owner *owner)
     MDB_val value;
     uint64_t from;
     *owner = (struct owner){.ino = ino};
-    if (check_inode_find(c, ino) == NULL)
-        return 0; /* reported by an earlier pass */
+    const struct check_inode *const row = check_inode_find(c, ino);
+    if (row == NULL)
+        return 0;                              /* malformed key */
+    if (row->rebuilt && !c->options->repair) { /* as it will be once it is repaired */
+        owner->valid = row->type == S_IFREG;
+        owner->reason = "is no regular file";
+        owner->end = UINT64_MAX;
+        return 0;
+    }
     int error = index_inode_get(c->txn, ino, &inode);
     if (error != 0)
         return error;

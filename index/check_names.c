@@ -56,15 +56,19 @@ static int size_from_extents(struct checker *c, uint64_t ino, uint64_t *size)
     return error == -ENOENT ? 0 : error;
 }
 
-int check_rebuild_inode(struct checker *c, uint64_t ino, uint32_t mode, uint64_t parent)
+static int put_rebuilt(struct checker *c, uint64_t ino, uint32_t mode, uint64_t parent)
 {
     struct index_inode inode = {.ino = ino, .parent = parent, .mode = mode};
     clock_gettime(CLOCK_REALTIME, &inode.mtime);
     inode.atime = inode.ctime = inode.btime = inode.mtime;
     inode.nlink = S_ISDIR(mode) ? 2 : 1; /* pass 3 sets the right number */
-    int error = S_ISREG(mode) ? size_from_extents(c, ino, &inode.size) : 0;
-    if (error == 0)
-        error = index_inode_put(c->txn, &inode);
+    const int error = S_ISREG(mode) ? size_from_extents(c, ino, &inode.size) : 0;
+    return error != 0 ? error : index_inode_put(c->txn, &inode);
+}
+
+int check_rebuild_inode(struct checker *c, uint64_t ino, uint32_t mode, uint64_t parent)
+{
+    const int error = c->options->repair ? put_rebuilt(c, ino, mode, parent) : 0;
     if (error != 0)
         return error;
     /* the table stays in order; rebuilding is rare enough to move the rows behind */
@@ -74,31 +78,29 @@ int check_rebuild_inode(struct checker *c, uint64_t ino, uint32_t mode, uint64_t
         return -ENOMEM;
     for (; row > c->inodes && row[-1].ino > ino; row--)
         *row = row[-1];
+    *row = (struct check_inode){.ino = ino,
+                                .parent = parent,
+                                .nlink = S_ISDIR(mode) ? 2 : 1,
+                                .up = CHECK_NO_PARENT,
+                                .type = (uint16_t)(mode & S_IFMT),
+                                .rebuilt = true};
     const uint32_t at = (uint32_t)(row - c->inodes);
     for (size_t i = 0; i < c->inode_count; i++) {
         if (c->inodes[i].up != CHECK_NO_PARENT && c->inodes[i].up >= at)
             c->inodes[i].up++;
     }
-    *row = (struct check_inode){.ino = ino,
-                                .parent = parent,
-                                .nlink = inode.nlink,
-                                .up = CHECK_NO_PARENT,
-                                .type = (uint16_t)(mode & S_IFMT)};
     return 0;
 }
 
-/* The directory DIR that names lie in, rebuilt if need be. *row NULL: there is none, and there will
- * be none. */
+/* The directory DIR that names lie in, rebuilt if need be. */
 static int find_directory(struct checker *c, uint64_t dir, struct check_inode **row)
 {
     *row = check_inode_find(c, dir);
-    if (*row != NULL || c->missing == dir)
+    if (*row != NULL)
         return 0;
-    c->missing = dir; /* said once, not for each name in it */
-    if (!check_problem(c, dir == INDEX_ROOT_INO ? "missing-root" : "missing-inode", CHECK_LOSSY,
-                       dir, 0, 0, "directory with inode %ju: names lie in it, but it has no record",
-                       (uintmax_t)dir))
-        return 0;
+    check_problem(c, dir == INDEX_ROOT_INO ? "missing-root" : "missing-inode", CHECK_LOSSY, dir, 0,
+                  0, "directory with inode %ju: names lie in it, but it has no record",
+                  (uintmax_t)dir);
     const int error = check_rebuild_inode(c, dir, S_IFDIR | 0700, INDEX_ROOT_INO);
     *row = check_inode_find(c, dir);
     return error;
@@ -126,11 +128,10 @@ static int find_target(struct checker *c, struct check_walk *walk, uint64_t dir,
             error = check_delete(c, walk);
         return error;
     }
-    if (!check_problem(c, "missing-inode", CHECK_LOSSY, entry->ino, 0, 0,
-                       "inode %ju of %s \"%s\" in directory %ju: no record, but %s",
-                       (uintmax_t)entry->ino, directory ? "directory" : "file", entry->name,
-                       (uintmax_t)dir, directory ? "names lie in it" : "it has extents"))
-        return 0;
+    check_problem(c, "missing-inode", CHECK_LOSSY, entry->ino, 0, 0,
+                  "inode %ju of %s \"%s\" in directory %ju: no record, but %s",
+                  (uintmax_t)entry->ino, directory ? "directory" : "file", entry->name,
+                  (uintmax_t)dir, directory ? "names lie in it" : "it has extents");
     error = check_rebuild_inode(c, entry->ino, directory ? S_IFDIR | 0700 : S_IFREG | 0600, dir);
     *row = check_inode_find(c, entry->ino);
     return error;
@@ -148,12 +149,12 @@ static int check_lookup(struct checker *c, struct check_walk *walk, uint64_t dir
     if (error == 0 && found.cookie == entry->cookie)
         return 0;
     if (error == 0) {
+        *gone = true; /* also when it stays: the one that lookups find is the name */
         if (!check_problem(c, "duplicate-name", CHECK_LOSSY, entry->ino, 0, 0,
                            "\"%s\" is twice in directory %ju: for inode %ju and for inode %ju",
                            entry->name, (uintmax_t)dir, (uintmax_t)found.ino,
                            (uintmax_t)entry->ino))
             return 0;
-        *gone = true;
         return check_delete(c, walk);
     }
     if (error != -ENOENT)
@@ -189,9 +190,10 @@ static int fix_type(struct checker *c, uint64_t dir, const struct index_dirent *
 static int fix_parent(struct checker *c, struct check_inode *row, uint64_t dir)
 {
     struct index_inode inode;
-    if (row->parent == dir)
+    if (row->parent == dir || (row->rebuilt && !c->options->repair))
         return 0;
-    if (!check_problem(c, "directory-parent", CHECK_DERIVABLE, row->ino, 0, 0,
+    if (!row->rebuilt &&
+        !check_problem(c, "directory-parent", CHECK_DERIVABLE, row->ino, 0, 0,
                        "directory with inode %ju: parent is %ju, but its name lies in %ju",
                        (uintmax_t)row->ino, (uintmax_t)row->parent, (uintmax_t)dir))
         return 0;
@@ -230,10 +232,10 @@ static int check_entry(struct checker *c, struct check_walk *walk, uint64_t dir,
     int error = find_directory(c, dir, &row);
     if (error != 0)
         return error;
-    if (row == NULL || row->type != S_IFDIR) {
-        if (row != NULL && check_problem(c, "dangling-name", CHECK_LOSSY, entry->ino, 0, 0,
-                                         "\"%s\" lies in inode %ju, which is no directory",
-                                         entry->name, (uintmax_t)dir))
+    if (row->type != S_IFDIR) {
+        if (check_problem(c, "dangling-name", CHECK_LOSSY, entry->ino, 0, 0,
+                          "\"%s\" lies in inode %ju, which is no directory", entry->name,
+                          (uintmax_t)dir))
             return check_delete(c, walk);
         return 0;
     }
@@ -270,10 +272,11 @@ static int check_ownerless(struct checker *c)
             key.bytes[found.mv_size] = 0;
             continue;
         }
-        if (ino != 0 && check_inode_find(c, ino) == NULL && c->missing != ino &&
+        if (ino != 0 && check_inode_find(c, ino) == NULL) {
             check_problem(c, "missing-inode", CHECK_LOSSY, ino, 0, 0,
-                          "inode %ju: no record and no name, but it has extents", (uintmax_t)ino))
+                          "inode %ju: no record and no name, but it has extents", (uintmax_t)ino);
             error = check_rebuild_inode(c, ino, S_IFREG | 0600, INDEX_ROOT_INO);
+        }
         if (error != 0 || ino == UINT64_MAX)
             return error;
         index_key_two(&key, ino + 1, 0);
@@ -287,7 +290,7 @@ int check_names(struct checker *c)
     struct check_walk walk = {.db = INDEX_DB_DIRENT, .shared = true};
     struct check_inode *root;
     int error = find_directory(c, INDEX_ROOT_INO, &root);
-    if (error == 0 && root != NULL && root->type != S_IFDIR)
+    if (error == 0 && root->type != S_IFDIR)
         return -EUCLEAN;
     while (error == 0 && (error = check_next(c, &walk)) == 0) {
         struct index_dirent entry;

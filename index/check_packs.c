@@ -188,16 +188,33 @@ static int add_unrecorded(struct checker *c, struct rows *rows, uint32_t id, str
     return *row == NULL ? -ENOMEM : 0;
 }
 
-/* Puts a pack's record, and what the open index knows of it. */
+/* The pack in memory, which the rest of the session reads through. */
+static struct index_pack_file *make_file(struct checker *c, const struct row *row)
+{
+    struct index_packs *const packs = &c->index->packs;
+    pthread_mutex_lock(&packs->mutex);
+    struct index_pack_file *const file = index_packs_add(packs, row->record.id);
+    if (file != NULL) {
+        file->class = row->record.class;
+        file->sealed = true;
+        file->tail = file->written = file->synced = file->allocated = row->record.size;
+    }
+    pthread_mutex_unlock(&packs->mutex);
+    return file;
+}
+
+/* Puts a pack's record, on disk and in memory. */
 static int put_row(struct checker *c, struct row *row)
 {
-    struct index_pack_file *const file = index_packs_find(c->index, row->record.id);
+    struct index_pack_file *file = index_packs_find(c->index, row->record.id);
     struct index_key key;
     row->record.live = row->live;
-    if (file != NULL) {
-        file->live = row->live;
-        file->recorded = row->record;
-    }
+    if (file == NULL)
+        file = make_file(c, row);
+    if (file == NULL)
+        return -ENOMEM;
+    file->live = row->live;
+    file->recorded = row->record;
     index_key_one(&key, row->record.id);
     index_record_pack(&c->txn->record, &row->record);
     return index_db_put_record(c->txn, INDEX_DB_PACK, &key, &c->txn->record);

@@ -130,30 +130,25 @@ static int cut(struct checker *c, struct check_inode *row)
 /* Follows a directory's way up. Each is looked at once: time is that of their number. */
 static int follow(struct checker *c, uint32_t at)
 {
-    uint32_t i = at;
+    uint32_t i = at, ring = CHECK_NO_PARENT;
     while (c->inodes[i].reaches == 0 && c->inodes[i].up != CHECK_NO_PARENT) {
         c->inodes[i].reaches = 1;
         i = c->inodes[i].up;
     }
-    if (c->inodes[i].reaches == 1) { /* came back to the way: a ring */
-        uint32_t lowest = i;
+    if (c->inodes[i].reaches == 1) { /* came back to the way */
+        ring = i;
         for (uint32_t j = c->inodes[i].up; j != i; j = c->inodes[j].up)
-            lowest = c->inodes[j].ino < c->inodes[lowest].ino ? j : lowest;
-        if (check_problem(c, "directory-cycle", CHECK_LOSSY, c->inodes[lowest].ino, 0, 0,
-                          "directory with inode %ju lies below itself",
-                          (uintmax_t)c->inodes[lowest].ino)) {
-            const int error = cut(c, &c->inodes[lowest]);
-            if (error != 0)
-                return error;
-        }
+            ring = c->inodes[j].ino < c->inodes[ring].ino ? j : ring;
     }
-    for (i = at; c->inodes[i].reaches == 1;) {
+    for (i = at; c->inodes[i].reaches == 1; i = c->inodes[i].up)
         c->inodes[i].reaches = 2;
-        if (c->inodes[i].up == CHECK_NO_PARENT)
-            break;
-        i = c->inodes[i].up;
-    }
-    return 0;
+    if (ring == CHECK_NO_PARENT)
+        return 0;
+    if (!check_problem(c, "directory-cycle", CHECK_LOSSY, c->inodes[ring].ino, 0, 0,
+                       "directory with inode %ju lies below itself",
+                       (uintmax_t)c->inodes[ring].ino))
+        return 0;
+    return cut(c, &c->inodes[ring]);
 }
 
 /* ---- links --------------------------------------------------------------------------------- */
@@ -179,7 +174,10 @@ static int check_nameless(struct checker *c, struct check_inode *row, bool mark)
             return 0;
         return index_orphan_set(c->txn, row->ino, 0);
     }
-    if (!check_problem(c, "unreachable-inode", CHECK_LOSSY, row->ino, 0, 0,
+    if (row->rebuilt && !c->options->repair)
+        return 0; /* reported by pass 2 */
+    if (!row->rebuilt &&
+        !check_problem(c, "unreachable-inode", CHECK_LOSSY, row->ino, 0, 0,
                        "inode %ju has %u links but no name", (uintmax_t)row->ino, row->nlink))
         return 0;
     return check_lost_found(c, row);
@@ -193,9 +191,11 @@ static int check_links(struct checker *c, struct check_inode *row, bool mark)
         return 0;
     if (directory ? row->ino != INDEX_ROOT_INO && row->up == CHECK_NO_PARENT : links == 0)
         return 0; /* nameless, and left so */
-    if (!check_problem(c, "link-count", CHECK_DERIVABLE, row->ino, 0, 0,
-                       "inode %ju: link count is %u, should be %u", (uintmax_t)row->ino, row->nlink,
-                       links))
+    if (row->rebuilt && !c->options->repair)
+        return 0;
+    if (!row->rebuilt && !check_problem(c, "link-count", CHECK_DERIVABLE, row->ino, 0, 0,
+                                        "inode %ju: link count is %u, should be %u",
+                                        (uintmax_t)row->ino, row->nlink, links))
         return 0;
     return set_links(c, row, links, mark);
 }
@@ -244,8 +244,7 @@ int check_reach(struct checker *c)
 {
     struct check_inode *const root = check_inode_find(c, INDEX_ROOT_INO);
     int error = 0;
-    if (root != NULL)
-        root->reaches = 2;
+    root->reaches = 2;
     for (size_t i = 0; i < c->inode_count && error == 0; i++) {
         error = check_step(c, pass, c->inode_count);
         if (error == 0 && c->inodes[i].type == S_IFDIR)

@@ -219,6 +219,7 @@ static void *index_thread(void *arg)
         while (index->punchable.count > 0)
             punch_some(index);
     }
+    writer_abort(index); /* still open when nothing was to be committed */
     pthread_mutex_unlock(&index->mutex);
     return NULL;
 }
