@@ -137,12 +137,24 @@ static int copy_some(struct fs *fs, const struct copy *copy, uint8_t *buffer, ui
     return 0;
 }
 
-static int check(const struct fs *fs, const struct copy *copy)
+/* Cuts the request to what the source has now: a file copied to its own end must not follow itself.
+ */
+static int check(const struct fs *fs, struct copy *copy)
 {
+    uint64_t size;
+
     if (index_readonly(fs->index) || fs->writeback == NULL)
         return -EROFS;
-    if (copy->from > FS_SIZE_MAX || copy->to > FS_SIZE_MAX || copy->left > FS_SIZE_MAX - copy->to ||
-        copy->left > FS_SIZE_MAX - copy->from)
+    pthread_rwlock_rdlock(&copy->in->lock);
+    size = copy->in->size;
+    pthread_rwlock_unlock(&copy->in->lock);
+    if (copy->from >= size) {
+        copy->left = 0;
+        return 0;
+    }
+    if (copy->left > size - copy->from)
+        copy->left = size - copy->from;
+    if (copy->to > FS_SIZE_MAX || copy->left > FS_SIZE_MAX - copy->to)
         return -EFBIG;
     if (copy->in == copy->out && copy->from < copy->to + copy->left &&
         copy->to < copy->from + copy->left)
@@ -156,11 +168,12 @@ ssize_t fs_file_copy(struct fs *fs, struct fs_inode *in, uint64_t offset_in, str
     struct copy copy = {in, out, offset_in, offset_out, length};
     uint8_t *buffer = NULL;
     uint64_t part = 1;
-    int error = length == 0 ? 0 : check(fs, &copy);
+    int error = check(fs, &copy);
 
-    if (error != 0 || length == 0)
+    if (error != 0 || copy.left == 0)
         return error;
-    if (offset_in % fs->block_size == offset_out % fs->block_size && length >= fs->block_size) {
+    length = copy.left;
+    if (offset_in % fs->block_size == offset_out % fs->block_size) {
         error = fs_file_write_back(fs, in);
         if (error == 0)
             error = index_reserve(fs->index, 0);
