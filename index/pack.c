@@ -101,8 +101,8 @@ static void close_fd(struct index *index, struct index_pack_file *pack)
     index->packs.open_fds--;
 }
 
-/* Closes the descriptor that was not used for longest, if one may be closed. */
-static void evict_fd(struct index *index)
+/* Closes the descriptor that was not used for longest. False when none may be closed. */
+static bool evict_fd(struct index *index)
 {
     struct index_packs *const packs = &index->packs;
     struct index_pack_file *oldest = NULL;
@@ -114,6 +114,15 @@ static void evict_fd(struct index *index)
     }
     if (oldest != NULL)
         close_fd(index, oldest);
+    return oldest != NULL;
+}
+
+void index_packs_close_idle(struct index *index)
+{
+    pthread_mutex_lock(&index->packs.mutex);
+    while (index->packs.open_fds > FD_LIMIT && evict_fd(index))
+        ;
+    pthread_mutex_unlock(&index->packs.mutex);
 }
 
 int index_pack_hold(struct index *index, struct index_pack_file *pack)
@@ -124,8 +133,8 @@ int index_pack_hold(struct index *index, struct index_pack_file *pack)
     if (pack->fd < 0) {
         char name[16];
         index_pack_name(pack->id, name);
-        if (packs->open_fds >= FD_LIMIT)
-            evict_fd(index);
+        while (packs->open_fds >= FD_LIMIT && evict_fd(index))
+            ;
         const int flags = index->flags & INDEX_OPEN_READONLY ? O_RDONLY : O_RDWR;
         const int fd = index_io_open(index->io, index->packs_fd, name, flags, 0);
         if (fd < 0)

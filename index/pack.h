@@ -72,6 +72,9 @@ struct index_pack_file *index_packs_add(struct index_packs *packs, uint32_t id);
 /* Opens the pack's descriptor if need be and counts a user. packs->mutex held. */
 int index_pack_hold(struct index *index, struct index_pack_file *pack);
 
+/* After a sync: closes descriptors that had to stay open for it, down to the limit. */
+void index_packs_close_idle(struct index *index);
+
 /* Reads INDEX_DB_PACK and packs/, truncates tails and removes unknown files unless the index was
  * opened with INDEX_OPEN_NO_RECOVER. Read-write stores only. */
 int index_packs_load(struct index *index, struct index_txn *txn);

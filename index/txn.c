@@ -144,6 +144,7 @@ static void commit(struct index *index, bool clean)
             take_punches(index);
             index_packs_unlink_dropped(index);
             index_packs_trim(index, false);
+            index_packs_close_idle(index);
             index_reserve_refresh(index);
         }
     }
