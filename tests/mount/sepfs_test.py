@@ -56,6 +56,15 @@ def mounted(path):
         return any(line.split()[4] == path for line in lines)
 
 
+def alive(pid):
+    """Whether process PID runs; one that has ended and was not waited for does not."""
+    try:
+        with open(f'/proc/{pid}/stat', encoding='utf-8') as file:
+            return file.read().rsplit(')', 1)[1].split()[0] not in 'ZX'
+    except FileNotFoundError:
+        return False
+
+
 def data_of(seed, size):
     """SIZE deterministic bytes that compress somewhat: words of a small vocabulary and noise."""
     source = random.Random(seed)
@@ -121,6 +130,8 @@ def sample_tree(top, files=150, seed=1):
     os.link(os.path.join(top, 'long link'), os.path.join(top, 'hard link to a link'),
             follow_symlinks=False)
     os.mkfifo(os.path.join(top, 'fifo'))
+    for directory in directories:
+        os.utime(directory, ns=(10**18, 10**18 + 7))
     odd = os.path.join(os.fsencode(top), b'\xff\xfe name\n')
     with open(odd, 'wb') as file:
         file.write(b'odd')
@@ -130,6 +141,7 @@ def sample_tree(top, files=150, seed=1):
         file.seek(10 * BLOCK + 5)
         file.write(b'end')
         file.truncate(20 * BLOCK)
+    os.utime(top, ns=(10**18, 10**18 + 8))
     return top
 
 
@@ -188,7 +200,7 @@ class Mount:
         if self.process is not None:
             self.process.wait(60)
         else:
-            wait_for(lambda: not os.path.exists(f'/proc/{self.pid}'), 'end of the daemon')
+            wait_for(lambda: not alive(self.pid), 'end of the daemon')
         self.cleanup()
 
     def cleanup(self):
@@ -200,9 +212,9 @@ class Mount:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        elif self.pid and os.path.exists(f'/proc/{self.pid}'):
+        elif self.pid and alive(self.pid):
             try:
-                wait_for(lambda: not os.path.exists(f'/proc/{self.pid}'), 'end of the daemon', 20)
+                wait_for(lambda: not alive(self.pid), 'end of the daemon', 20)
             except AssertionError:
                 os.kill(self.pid, signal.SIGKILL)
 

@@ -228,32 +228,39 @@ class Contents(sepfs_test.MountTest):
         self.assertIn('clean', self.fsck())
 
     def test_readers_see_writes(self):
-        """What a thread has written, another reads back at once, while blocks are written back."""
-        size, stop, bad = 8 * BLOCK, threading.Event(), []
-        self.write('f', bytes(size))
+        """What a thread has written, another reads back at once, while blocks are written back.
+        sequence[page] is odd while the page is being written, when a read may see both values."""
+        pages, stop, bad = 8 * BLOCK // 4096, threading.Event(), []
+        sequence, value = [0] * pages, [0] * pages
+        self.write('f', bytes(pages * 4096))
 
         def reader():
             source = random.Random(3)
             with open(self.path('f'), 'rb', buffering=0) as file:
                 while not stop.is_set():
-                    number = source.randrange(size // 4096)
+                    number = source.randrange(pages)
+                    before, expected = sequence[number], value[number]
                     file.seek(number * 4096)
                     page = file.read(4096)
-                    if page.count(page[0]) != 4096:
-                        bad.append(number)
+                    if before % 2 == 0 and before == sequence[number] and page != bytes([expected]) * 4096:
+                        bad.append((number, expected, page[:4], page[-4:]))
         threads = [threading.Thread(target=reader) for _ in range(2)]
         for thread in threads:
             thread.start()
         source = random.Random(4)
         with open(self.path('f'), 'r+b', buffering=0) as file:
             for _ in range(3000):
-                number = source.randrange(size // 4096)
+                number, new = source.randrange(pages), source.randrange(256)
+                sequence[number] += 1
                 file.seek(number * 4096)
-                file.write(bytes([source.randrange(256)]) * 4096)
+                file.write(bytes([new]) * 4096)
+                value[number] = new
+                sequence[number] += 1
         stop.set()
         for thread in threads:
             thread.join()
         self.assertEqual(bad, [])
+        self.assertEqual(self.read('f'), b''.join(bytes([last]) * 4096 for last in value))
 
     def test_large_directory(self):
         os.mkdir(self.path('d'))
