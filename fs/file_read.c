@@ -137,7 +137,9 @@ static ssize_t read_blocks(struct fs *fs, struct fs_inode *inode, uint8_t *out, 
                 done += part;
         }
     }
-    return done > 0 ? (ssize_t)done : error;
+    /* All or an error: the kernel takes a short answer for the end of the file. It asks again, page by
+     * page, for what a failed read-ahead covered, so a damaged block costs only its own pages. */
+    return error != 0 ? error : (ssize_t)done;
 }
 
 /* ---- access time ---------------------------------------------------------------------------- */

@@ -130,6 +130,8 @@ def sample_tree(top, files=150, seed=1):
     os.link(os.path.join(top, 'long link'), os.path.join(top, 'hard link to a link'),
             follow_symlinks=False)
     os.mkfifo(os.path.join(top, 'fifo'))
+    for name in ('dangling', 'long link', 'fifo'):
+        os.utime(os.path.join(top, name), ns=(10**18, 10**18 + 9), follow_symlinks=False)
     for directory in directories:
         os.utime(directory, ns=(10**18, 10**18 + 7))
     odd = os.path.join(os.fsencode(top), b'\xff\xfe name\n')
