@@ -44,7 +44,8 @@ static void ops_init(void *userdata, struct fuse_conn_info *conn)
     /* Nothing but the kernel changes a file: its pages stay valid whatever mtime says. */
     want(conn, FUSE_CAP_AUTO_INVAL_DATA, false);
     want(conn, FUSE_CAP_EXPLICIT_INVAL_DATA, true);
-    /* Without it the kernel itself clears set-id bits, by SETATTR, exactly as POSIX wants. */
+    /* The first version leaves every case to us and asks before each write all the same; see
+     * ops_privileges.c for the second. Without both the kernel clears set-id bits by SETATTR. */
     want(conn, FUSE_CAP_HANDLE_KILLPRIV, false);
     want(conn, FUSE_CAP_POSIX_LOCKS, false);
     want(conn, FUSE_CAP_FLOCK_LOCKS, false);

@@ -16,7 +16,8 @@
 #include "core.h"
 
 #define OPS_IO_MAX       (1u << 20) /* bytes of one read or write request */
-#define OPS_CAPABILITIES 4096u      /* entries of the table below */
+#define OPS_UNPRIVILEGED 4096u      /* entries of the table below */
+#define OPS_CAPABILITY   "security.capability"
 
 /* Seconds that the kernel may believe names and attributes. Limited only so that a fault of ours in
  * telling it about st_blocks would not last for ever. */
@@ -25,9 +26,14 @@
 struct ops {
     struct fs *fs;
     pthread_key_t buffers; /* of each FUSE thread: OPS_IO_MAX bytes, allocated at the first use */
-    /* Inodes known to have no security.capability: the kernel asks before each write. Slot
-     * ino % OPS_CAPABILITIES; written inside transactions only, so in the order of the changes. */
-    _Atomic uint64_t no_capability[OPS_CAPABILITIES];
+    /* FUSE_HANDLE_KILLPRIV_V2, see ops_privileges.c: set while FUSE_INIT is answered, before there
+     * is a second thread */
+    enum { OPS_INIT_BEFORE, OPS_INIT_OFFERED, OPS_INIT_DONE } init_state;
+    uint64_t init_unique;
+    bool kill_privileges;
+    /* Inodes known to have neither set-id bits nor a capability. Slot ino % OPS_UNPRIVILEGED;
+     * written inside transactions only, so in the order of the changes. */
+    _Atomic uint64_t unprivileged[OPS_UNPRIVILEGED];
 };
 
 extern const struct fuse_lowlevel_ops ops_table;
@@ -108,7 +114,15 @@ void ops_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 void ops_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size);
 void ops_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name);
 
-/* Notes inside a transaction that INO has no security.capability. */
-void ops_note_no_capability(struct ops *ops, uint64_t ino);
+/* privileges of files: ops_privileges.c */
+int ops_offer_kill_privileges(struct fuse_session *session); /* after the mount, before the loop */
+/* Inside a transaction: INO has no capability, and MODE. */
+void ops_note_unprivileged(struct ops *ops, uint64_t ino, uint32_t mode);
+void ops_forget_unprivileged(struct ops *ops, uint64_t ino);
+bool ops_known_unprivileged(struct ops *ops, uint64_t ino);
+/* Inside a transaction: removes the capability and clears the bits in *mode. */
+int ops_strip(struct index_txn *txn, uint64_t ino, uint32_t *mode);
+/* The contents of INO change on behalf of REQ. */
+int ops_drop_privileges(struct ops *ops, fuse_req_t req, uint64_t ino);
 
 #endif

@@ -89,24 +89,40 @@ void ops_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
         fuse_reply_attr(req, &stat, OPS_TIMEOUT);
 }
 
+/* A new mode, or the one that a change of owner leaves. */
+static int change_mode(struct ops *ops, struct index_txn *txn, struct index_inode *attr,
+                       const struct stat *wish, int to_set)
+{
+    const int owner = FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID;
+    uint32_t mode = attr->mode;
+    int error = 0;
+
+    if (to_set & FUSE_SET_ATTR_MODE) {
+        mode = (attr->mode & S_IFMT) | (wish->st_mode & 07777);
+        attr->mode = mode;
+        error = fs_acl_chmod(txn, attr);
+        if (mode & (S_ISUID | S_ISGID))
+            ops_forget_unprivileged(ops, attr->ino);
+    } else if ((to_set & owner) != 0 && ops->kill_privileges && !S_ISDIR(attr->mode)) {
+        error = ops_strip(txn, attr->ino, &mode);
+    } else {
+        return 0;
+    }
+    if (error == 0) /* after a write: what attr points to may have moved */
+        error = fs_attr_get(ops->fs, txn, attr->ino, attr);
+    attr->mode = mode;
+    return error;
+}
+
 /* Everything but the size. */
-static int change(struct fs *fs, struct index_txn *txn, struct index_inode *attr,
+static int change(struct ops *ops, struct index_txn *txn, struct index_inode *attr,
                   const struct stat *wish, int to_set)
 {
     const struct timespec now = ops_now();
-    int error;
+    const int error = change_mode(ops, txn, attr, wish, to_set);
 
-    if (to_set & FUSE_SET_ATTR_MODE) {
-        const uint32_t mode = (attr->mode & S_IFMT) | (wish->st_mode & 07777);
-
-        attr->mode = mode;
-        error = fs_acl_chmod(txn, attr);
-        if (error == 0) /* a write: what attr points to may have moved */
-            error = fs_attr_get(fs, txn, attr->ino, attr);
-        if (error != 0)
-            return error;
-        attr->mode = mode;
-    }
+    if (error != 0)
+        return error;
     if (to_set & FUSE_SET_ATTR_UID)
         attr->uid = wish->st_uid;
     if (to_set & FUSE_SET_ATTR_GID)
@@ -117,17 +133,19 @@ static int change(struct fs *fs, struct index_txn *txn, struct index_inode *attr
         attr->mtime = (to_set & FUSE_SET_ATTR_MTIME_NOW) != 0 ? now : wish->st_mtim;
     /* Only a kernel that owns the times (-o writeback) sends ctime. */
     attr->ctime = (to_set & FUSE_SET_ATTR_CTIME) != 0 ? wish->st_ctim : now;
-    return fs_attr_put(fs, txn, attr);
+    return fs_attr_put(ops->fs, txn, attr);
 }
 
-static int truncate_to(struct fs *fs, fuse_ino_t ino, off_t size)
+static int truncate_to(struct ops *ops, fuse_req_t req, fuse_ino_t ino, off_t size)
 {
+    struct fs *fs = ops->fs;
     struct fs_inode *inode;
-    int error;
+    int error = size < 0 ? -EINVAL : 0;
 
-    if (size < 0)
-        return -EINVAL;
-    error = fs_inode_hold(fs, ino, &inode);
+    if (error == 0 && ops->kill_privileges)
+        error = ops_drop_privileges(ops, req, ino);
+    if (error == 0)
+        error = fs_inode_hold(fs, ino, &inode);
     if (error != 0)
         return error;
     error = fs_file_truncate(fs, inode, (uint64_t)size);
@@ -140,7 +158,8 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *wish, int to_set,
 {
     const int others = FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID |
                        FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_CTIME;
-    struct fs *fs = ops_of(req)->fs;
+    struct ops *ops = ops_of(req);
+    struct fs *fs = ops->fs;
     struct index_inode attr;
     struct index_txn *txn;
     struct stat stat;
@@ -148,13 +167,13 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *wish, int to_set,
 
     (void)fi;
     if (to_set & FUSE_SET_ATTR_SIZE)
-        error = truncate_to(fs, ino, wish->st_size);
+        error = truncate_to(ops, req, ino, wish->st_size);
     if (error == 0)
         error = index_begin(fs->index, (to_set & others) != 0 ? INDEX_WRITE : INDEX_READ, &txn);
     if (error == 0) {
         error = fs_attr_get(fs, txn, ino, &attr);
         if (error == 0 && (to_set & others) != 0)
-            error = change(fs, txn, &attr, wish, to_set);
+            error = change(ops, txn, &attr, wish, to_set);
         if (error == 0)
             ops_stat(fs, &attr, &stat);
         index_end(txn);

@@ -49,39 +49,23 @@ static void close_handle(struct fs *fs, struct fs_handle *handle)
     free(handle);
 }
 
-/* The kernel clears set-id bits before it truncates, but not when open itself does it. */
-static int clear_set_id(struct fs *fs, uint64_t ino)
+/* In a file that is about to change; without the agreement the kernel has done it by SETATTR. */
+static int drop_privileges(struct ops *ops, fuse_req_t req, uint64_t ino)
 {
-    struct index_inode attr;
-    struct index_txn *txn;
-    int error = index_begin(fs->index, INDEX_WRITE, &txn);
-
-    if (error != 0)
-        return error;
-    error = fs_attr_get(fs, txn, ino, &attr);
-    if (error == 0) {
-        uint32_t mode = attr.mode & ~(uint32_t)S_ISUID;
-
-        if (mode & S_IXGRP)
-            mode &= ~(uint32_t)S_ISGID;
-        if (mode != attr.mode) {
-            attr.mode = mode;
-            error = fs_attr_put(fs, txn, &attr);
-        }
-    }
-    index_end(txn);
-    return error;
+    return ops->kill_privileges ? ops_drop_privileges(ops, req, ino) : 0;
 }
 
 void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    struct fs *fs = ops_of(req)->fs;
+    struct ops *ops = ops_of(req);
+    struct fs *fs = ops->fs;
     int error = open_handle(fs, ino, fi);
 
     if (error == 0 && (fi->flags & O_TRUNC) != 0) {
-        error = fs_file_truncate(fs, handle_of(fi)->inode, 0);
-        if (error == 0 && fuse_req_ctx(req)->uid != 0)
-            error = clear_set_id(fs, ino);
+        /* which no kernel does when open itself truncates */
+        error = ops_drop_privileges(ops, req, ino);
+        if (error == 0)
+            error = fs_file_truncate(fs, handle_of(fi)->inode, 0);
         if (error != 0)
             close_handle(fs, handle_of(fi));
     }
@@ -130,13 +114,13 @@ void ops_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct 
 void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off_t offset,
                struct fuse_file_info *fi)
 {
-    struct fs *fs = ops_of(req)->fs;
+    struct ops *ops = ops_of(req);
+    struct fs *fs = ops->fs;
     /* A kernel that caches writes knows the end of the file itself. */
     const bool append = (fi->flags & O_APPEND) != 0 && !fs->options.writeback;
-    ssize_t count = -EINVAL;
+    ssize_t count = offset < 0 ? -EINVAL : drop_privileges(ops, req, ino);
 
-    (void)ino;
-    if (offset >= 0)
+    if (count == 0)
         count = fs_file_write(fs, handle_of(fi)->inode, data, size, (uint64_t)offset, append);
     if (count < 0)
         ops_reply_error(req, (int)count);
@@ -168,13 +152,12 @@ void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_in
 void ops_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
                    struct fuse_file_info *fi)
 {
-    struct fs *fs = ops_of(req)->fs;
-    int error = -EINVAL;
+    struct ops *ops = ops_of(req);
+    int error = offset < 0 || length <= 0 ? -EINVAL : drop_privileges(ops, req, ino);
 
-    (void)ino;
-    if (offset >= 0 && length > 0)
-        error =
-            fs_file_allocate(fs, handle_of(fi)->inode, mode, (uint64_t)offset, (uint64_t)length);
+    if (error == 0)
+        error = fs_file_allocate(ops->fs, handle_of(fi)->inode, mode, (uint64_t)offset,
+                                 (uint64_t)length);
     ops_reply_error(req, error);
 }
 
@@ -198,12 +181,14 @@ void ops_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t offset_in,
                          struct fuse_file_info *fi_in, fuse_ino_t ino_out, off_t offset_out,
                          struct fuse_file_info *fi_out, size_t length, int flags)
 {
-    struct fs *fs = ops_of(req)->fs;
+    struct ops *ops = ops_of(req);
+    struct fs *fs = ops->fs;
     ssize_t count = -EINVAL;
 
     (void)ino_in;
-    (void)ino_out;
     if (flags == 0 && offset_in >= 0 && offset_out >= 0)
+        count = drop_privileges(ops, req, ino_out);
+    if (count == 0)
         count =
             fs_file_copy(fs, handle_of(fi_in)->inode, (uint64_t)offset_in, handle_of(fi_out)->inode,
                          (uint64_t)offset_out, length < COPY_MAX ? length : COPY_MAX);

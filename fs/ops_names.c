@@ -178,7 +178,7 @@ static int make_in(struct ops *ops, struct index_txn *txn, fuse_req_t req, fuse_
     if (error == 0)
         error = ops_touch_parent(txn, &dir, S_ISDIR(attr->mode) ? 1 : 0);
     if (error == 0)
-        ops_note_no_capability(ops, attr->ino);
+        ops_note_unprivileged(ops, attr->ino, attr->mode);
     return error;
 }
 

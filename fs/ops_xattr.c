@@ -16,8 +16,6 @@
 #include "policy.h"
 #include "virtual.h"
 
-#define CAPABILITY "security.capability"
-
 static bool is_acl(const char *name)
 {
     return strcmp(name, FS_ACL_ACCESS) == 0 || strcmp(name, FS_ACL_DEFAULT) == 0;
@@ -37,24 +35,6 @@ static int check_name(const char *name)
         is_acl(name))
         return 0;
     return -EOPNOTSUPP;
-}
-
-/* ---- files without capabilities -------------------------------------------------------------- */
-
-void ops_note_no_capability(struct ops *ops, uint64_t ino)
-{
-    atomic_store_explicit(&ops->no_capability[ino % OPS_CAPABILITIES], ino, memory_order_release);
-}
-
-static void forget_no_capability(struct ops *ops, uint64_t ino)
-{
-    atomic_store_explicit(&ops->no_capability[ino % OPS_CAPABILITIES], 0, memory_order_release);
-}
-
-static bool known_no_capability(struct ops *ops, uint64_t ino)
-{
-    return atomic_load_explicit(&ops->no_capability[ino % OPS_CAPABILITIES],
-                                memory_order_acquire) == ino;
 }
 
 /* ---- get ------------------------------------------------------------------------------------- */
@@ -83,8 +63,6 @@ static int get_stored(struct ops *ops, fuse_ino_t ino, const char *name, void *b
         error = -EUCLEAN;
     if (error == 0)
         memcpy(buffer, value, *length);
-    else if (error == -ENODATA && strcmp(name, CAPABILITY) == 0)
-        ops_note_no_capability(ops, ino);
     index_end(txn);
     return error;
 }
@@ -96,7 +74,8 @@ void ops_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
     size_t length = 0;
     int error;
 
-    if (name[0] == 's' && strcmp(name, CAPABILITY) == 0 && known_no_capability(ops, ino)) {
+    /* asked by the kernel before the first write to a file */
+    if (name[0] == 's' && strcmp(name, OPS_CAPABILITY) == 0 && ops_known_unprivileged(ops, ino)) {
         ops_reply_error(req, -ENODATA);
         return;
     }
@@ -239,8 +218,8 @@ static int set_in(struct ops *ops, fuse_req_t req, struct index_txn *txn, fuse_i
         if (error == -ENODATA)
             error = 0;
     }
-    if (error == 0 && strcmp(name, CAPABILITY) == 0)
-        forget_no_capability(ops, ino);
+    if (error == 0 && strcmp(name, OPS_CAPABILITY) == 0)
+        ops_forget_unprivileged(ops, ino);
     return error != 0 ? error : put_changed(ops->fs, txn, ino, &attr.mode);
 }
 

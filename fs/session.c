@@ -286,6 +286,8 @@ static int mount_store(struct session *session)
         session->fuse = fuse_session_new(&args, &ops_table, sizeof ops_table, session->ops);
         if (session->fuse == NULL || fuse_session_mount(session->fuse, session->paths->mountpoint))
             error = -EIO;
+        else if ((error = ops_offer_kill_privileges(session->fuse)) != 0)
+            fuse_session_unmount(session->fuse);
     }
     fuse_opt_free_args(&args);
     if (error != 0) {
