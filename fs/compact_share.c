@@ -3,9 +3,8 @@
  * compact_share.c - small files and tails, laid together into full shared blocks.
  *
  * A block coder learns while it codes, so a block of 2 KiB has hardly begun when it ends: a tree of
- * small files coded one by one is far larger than its tar. Pieces that are neighbours go into one
- * block: sorted by directory, then kind (the file name's extension), then name, which is close to
- * the order of a tar but keeps headers with headers and sources with sources.
+ * small files coded one by one is far larger than its tar. Pieces that are alike go into one block,
+ * in the order that compact_order.c gives them.
  *
  * Pieces wait in a window of up to WINDOW items. A window is resolved (pieces that name the same
  * bytes become one, blocks with owners outside the window are coded alone), named, sorted, and cut
@@ -22,27 +21,13 @@
 #include <string.h>
 
 #include "blocks.h"
-#include "compact.h"
+#include "compact_share.h"
 #include "inode.h"
 
 #define WINDOW 32768u /* items, about 3 MB */
 /* When the next piece does not fit any more, so many after it are tried. */
 #define LOOK_AHEAD  16u
 #define TARGETS_MAX 2048u /* of one unit: bounds its transaction to some 20 ms */
-
-/* Bytes to be laid down once, and all extents that name them. */
-struct piece {
-    const struct compact_item *item; /* the first of... */
-    unsigned copies;                 /* ...so many, one behind the other */
-    char *name;                      /* of the first one's file; NULL: not found */
-    bool taken;
-};
-
-struct layout {
-    struct compact_pass *pass;
-    struct piece *pieces;
-    unsigned count;
-};
 
 int compact_window_add(struct compact_pass *pass, const struct compact_item *item)
 {
@@ -61,7 +46,7 @@ int compact_window_add(struct compact_pass *pass, const struct compact_item *ite
     return window->count >= WINDOW ? compact_window_flush(pass, false) : 0;
 }
 
-/* ---- orders -------------------------------------------------------------------------------- */
+/* ---- resolving ----------------------------------------------------------------------------- */
 
 #define COMPARE(a, b)                                                                              \
     do {                                                                                           \
@@ -81,119 +66,6 @@ static int by_bytes(const void *left, const void *right)
     COMPARE(a->extent.number, b->extent.number);
     return 0;
 }
-
-static int by_owner(const void *left, const void *right)
-{
-    const struct compact_item *a = ((const struct piece *)left)->item;
-    const struct compact_item *b = ((const struct piece *)right)->item;
-
-    COMPARE(a->parent, b->parent);
-    COMPARE(a->ino, b->ino);
-    COMPARE(a->extent.number, b->extent.number);
-    return 0;
-}
-
-static const char *kind_of(const char *name)
-{
-    const char *dot = name != NULL ? strrchr(name, '.') : NULL;
-
-    return dot != NULL && dot != name ? dot : "";
-}
-
-static int by_place(const void *left, const void *right)
-{
-    const struct piece *p = left;
-    const struct piece *q = right;
-    const struct compact_item *a = p->item;
-    const struct compact_item *b = q->item;
-    int order;
-
-    COMPARE(a->method.codec, b->method.codec);
-    COMPARE(a->method.level, b->method.level);
-    COMPARE(a->parent, b->parent);
-    order = strcmp(kind_of(p->name), kind_of(q->name));
-    if (order == 0)
-        order = strcmp(p->name != NULL ? p->name : "", q->name != NULL ? q->name : "");
-    if (order != 0)
-        return order;
-    return by_owner(left, right);
-}
-
-/* ---- names --------------------------------------------------------------------------------- */
-
-/* Pieces of one directory, sorted by inode: those of INO get NAME. */
-static int give_name(struct piece *pieces, unsigned count, uint64_t ino, const char *name)
-{
-    unsigned low = 0;
-    unsigned high = count;
-
-    while (low < high) {
-        const unsigned middle = low + (high - low) / 2;
-
-        if (pieces[middle].item->ino < ino)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low < count && pieces[low].item->ino == ino; low++) {
-        if (pieces[low].name != NULL)
-            continue; /* a second link */
-        pieces[low].name = strdup(name);
-        if (pieces[low].name == NULL)
-            return -ENOMEM;
-    }
-    return 0;
-}
-
-/* Reads the directory once, some hundred entries a transaction. */
-static int name_directory(struct compact_pass *pass, struct piece *pieces, unsigned count)
-{
-    const uint64_t dir = pieces[0].item->parent;
-    uint64_t cookie = 0;
-    int error = 0;
-
-    while (error == 0) {
-        struct index_txn *txn;
-
-        if (*compact_stop_flag(pass))
-            return -ECANCELED;
-        error = index_begin(pass->fs->index, INDEX_READ, &txn);
-        if (error != 0)
-            return error;
-        for (unsigned i = 0; error == 0 && i < 512; i++) {
-            struct index_dirent entry;
-
-            error = index_dirent_next(txn, dir, cookie, &entry);
-            if (error == 0) {
-                cookie = entry.cookie + 1;
-                error = give_name(pieces, count, entry.ino, entry.name);
-            }
-        }
-        index_end(txn);
-    }
-    return error == -ENOENT ? 0 : error;
-}
-
-static int name_all(struct layout *layout)
-{
-    if (layout->count > 0)
-        qsort(layout->pieces, layout->count, sizeof *layout->pieces, by_owner);
-    for (unsigned i = 0; i < layout->count;) {
-        unsigned end = i + 1;
-        int error;
-
-        while (end < layout->count &&
-               layout->pieces[end].item->parent == layout->pieces[i].item->parent)
-            end++;
-        error = name_directory(layout->pass, layout->pieces + i, end - i);
-        if (error != 0)
-            return error;
-        i = end;
-    }
-    return 0;
-}
-
-/* ---- resolving ----------------------------------------------------------------------------- */
 
 static bool same_bytes(const struct compact_item *a, const struct compact_item *b)
 {
@@ -240,7 +112,7 @@ static int divide(struct compact_window *window, unsigned *ready)
 }
 
 /* One piece for each run of items with the same bytes. */
-static int make_pieces(struct layout *layout, unsigned ready)
+static int make_pieces(struct compact_layout *layout, unsigned ready)
 {
     const struct compact_item *items = layout->pass->window.items;
 
@@ -251,7 +123,8 @@ static int make_pieces(struct layout *layout, unsigned ready)
         if (i > 0 && same_bytes(&items[i - 1], &items[i]))
             layout->pieces[layout->count - 1].copies++;
         else
-            layout->pieces[layout->count++] = (struct piece){.item = &items[i], .copies = 1};
+            layout->pieces[layout->count++] =
+                (struct compact_piece){.item = &items[i], .copies = 1};
     }
     return 0;
 }
@@ -309,7 +182,8 @@ static int add_target(struct compact_unit *unit, const struct compact_item *item
 }
 
 /* Adds a piece to the unit, with all extents that name it. A piece whose block is damaged or gone is left out. */
-static int lay(struct layout *layout, struct compact_unit *unit, const struct piece *piece)
+static int lay(struct compact_layout *layout, struct compact_unit *unit,
+               const struct compact_piece *piece)
 {
     const struct compact_item *item = piece->item;
     const struct index_extent *extent = &item->extent;
@@ -343,8 +217,8 @@ static int lay(struct layout *layout, struct compact_unit *unit, const struct pi
 }
 
 /* Takes from FIRST on the pieces that fill one block. */
-static unsigned choose(struct layout *layout, unsigned first, const struct piece **chosen,
-                       unsigned most)
+static unsigned choose(struct compact_layout *layout, unsigned first,
+                       const struct compact_piece **chosen, unsigned most)
 {
     const struct compact_item *begin = layout->pieces[first].item;
     uint32_t room = layout->pass->fs->block_size;
@@ -352,7 +226,7 @@ static unsigned choose(struct layout *layout, unsigned first, const struct piece
     unsigned misses = 0;
 
     for (unsigned i = first; i < layout->count && count < most && misses < LOOK_AHEAD; i++) {
-        struct piece *piece = &layout->pieces[i];
+        struct compact_piece *piece = &layout->pieces[i];
 
         if (piece->taken)
             continue;
@@ -370,7 +244,8 @@ static unsigned choose(struct layout *layout, unsigned first, const struct piece
     return count;
 }
 
-static int build(struct layout *layout, const struct piece *const *chosen, unsigned count)
+static int build(struct compact_layout *layout, const struct compact_piece *const *chosen,
+                 unsigned count)
 {
     struct compact_pass *pass = layout->pass;
     struct compact_unit unit = {.method = chosen[0]->item->method,
@@ -394,7 +269,7 @@ static int build(struct layout *layout, const struct piece *const *chosen, unsig
 }
 
 /* A piece that found no company. */
-static int alone(struct layout *layout, const struct piece *piece)
+static int alone(struct compact_layout *layout, const struct compact_piece *piece)
 {
     const struct compact_item *item = piece->item;
 
@@ -406,9 +281,9 @@ static int alone(struct layout *layout, const struct piece *piece)
     return compact_feed(layout->pass, item);
 }
 
-static int lay_all(struct layout *layout)
+static int lay_all(struct compact_layout *layout)
 {
-    const struct piece **chosen = calloc(TARGETS_MAX, sizeof *chosen);
+    const struct compact_piece **chosen = calloc(TARGETS_MAX, sizeof *chosen);
     int error = chosen == NULL ? -ENOMEM : 0;
 
     for (unsigned i = 0; i < layout->count && error == 0; i++) {
@@ -453,7 +328,7 @@ static int feed_rest(struct compact_pass *pass)
 int compact_window_flush(struct compact_pass *pass, bool last)
 {
     struct compact_window *window = &pass->window;
-    struct layout layout = {.pass = pass};
+    struct compact_layout layout = {.pass = pass};
     unsigned ready;
     int error;
 
@@ -468,15 +343,10 @@ int compact_window_flush(struct compact_pass *pass, bool last)
     if (error == 0 && ready > 0)
         error = make_pieces(&layout, ready);
     if (error == 0)
-        error = name_all(&layout);
-    if (error == 0) {
-        if (layout.count > 0)
-            qsort(layout.pieces, layout.count, sizeof *layout.pieces, by_place);
+        error = compact_layout_order(&layout);
+    if (error == 0)
         error = lay_all(&layout);
-    }
-    for (unsigned i = 0; i < layout.count; i++)
-        free(layout.pieces[i].name);
-    free(layout.pieces);
+    compact_layout_free(&layout);
     if (error != 0)
         return error;
     window->count -= ready;
