@@ -59,7 +59,7 @@ class Compact(sepfs_test.MountTest):
         self.compact()
         after = self.stored('file')
         self.assertLess(after, before)
-        self.assertEqual(os.getxattr(path, 'user.sepfs.cold'), b'1')
+        self.assertEqual(os.getxattr(path, 'user.sepfs.cold'), b'100')
         self.assertIn('sep', self.codecs('file'))
         self.assertNotIn('zstd', self.codecs('file'))
         ratio = float(os.getxattr(path, 'user.sepfs.ratio'))
