@@ -208,7 +208,7 @@ static int load_uncached(struct fs *fs, uint64_t id, uint64_t ino, struct fs_cac
 int fs_block_load(struct fs *fs, uint64_t id, uint64_t ino, const struct fs_block **block)
 {
     struct fs_cached *entry = NULL;
-    int answer = fs_cache_get(fs->cache, id, true, &entry);
+    int answer = fs_cache_get(fs->cache, id, FS_CACHE_WAIT, &entry);
 
     if (answer < 0)
         return answer;
@@ -230,42 +230,36 @@ void fs_block_put(struct fs *fs, const struct fs_block *block)
 }
 
 struct prefetch {
-    struct fs_task task; /* first */
+    struct fs_task task;     /* first */
+    struct fs_cached *entry; /* the table's, see FS_CACHE_QUEUE */
     uint64_t id, ino;
 };
 
 static void run_prefetch(struct fs_task *task, struct fs *fs, struct sep_context *context)
 {
     struct prefetch *prefetch = (struct prefetch *)task;
-    struct fs_cached *entry;
-    int answer = fs_cache_get(fs->cache, prefetch->id, false, &entry);
 
-    if (answer == FS_CACHE_CLAIMED) {
+    if (fs_cache_begin(fs->cache, prefetch->id, &prefetch->entry)) {
         atomic_fetch_add_explicit(&fs->counters.readahead_blocks, 1, memory_order_relaxed);
-        if (fill(fs, context, entry, prefetch->ino) == 0)
-            fs_cache_unpin(fs->cache, entry);
-    } else if (answer == FS_CACHE_HIT) {
-        fs_cache_unpin(fs->cache, entry);
+        if (fill(fs, context, prefetch->entry, prefetch->ino) == 0)
+            fs_cache_unpin(fs->cache, prefetch->entry);
     }
     free(prefetch);
 }
 
 void fs_block_prefetch(struct fs *fs, uint64_t id, uint64_t ino, bool urgent)
 {
-    struct fs_cached *entry = fs_cache_peek(fs->cache, id);
-    struct prefetch *prefetch;
+    struct prefetch *prefetch = malloc(sizeof(*prefetch));
 
-    if (entry != NULL) {
-        fs_cache_unpin(fs->cache, entry);
-        return;
-    }
-    prefetch = malloc(sizeof(*prefetch));
     if (prefetch == NULL)
         return;
     prefetch->task.run = run_prefetch;
     prefetch->id = id;
     prefetch->ino = ino;
-    fs_workers_submit(fs, &prefetch->task, urgent ? FS_URGENT : FS_LATER);
+    if (fs_cache_get(fs->cache, id, FS_CACHE_QUEUE, &prefetch->entry) == FS_CACHE_CLAIMED)
+        fs_workers_submit(fs, &prefetch->task, urgent ? FS_URGENT : FS_LATER);
+    else
+        free(prefetch);
 }
 
 void fs_block_insert(struct fs *fs, uint64_t id, const void *plain, uint32_t size)
@@ -273,11 +267,8 @@ void fs_block_insert(struct fs *fs, uint64_t id, const void *plain, uint32_t siz
     struct fs_cached *entry;
     uint32_t capacity;
     void *copy;
-    int answer = fs_cache_get(fs->cache, id, false, &entry);
 
-    if (answer == FS_CACHE_HIT)
-        fs_cache_unpin(fs->cache, entry);
-    if (answer != FS_CACHE_CLAIMED)
+    if (fs_cache_get(fs->cache, id, FS_CACHE_TRY, &entry) != FS_CACHE_CLAIMED)
         return;
     copy = fs_buffer_get(fs, size, &capacity);
     if (copy == NULL) {

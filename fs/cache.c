@@ -8,7 +8,10 @@
  *    known and is corrected when the block arrives.
  *  - A pinned entry is never freed or moved; an unpinned one is ready and on the list.
  *  - One thread loads a block; others wait for it, and share its error. Only a running load is waited
- *    for, never a queued one, and a load takes no lock that a waiter may hold.
+ *    for: a queued one is taken over by whoever needs the block, and its task then finds nothing to
+ *    do. A load takes no lock that a waiter may hold.
+ *  - Queued entries are charged, so read-ahead is bounded: they get at most half of a shard, and a
+ *    task that comes late does not decode again what was read and forgotten meanwhile.
  */
 #include "cache.h"
 
@@ -27,7 +30,8 @@ struct shard {
     pthread_mutex_t mutex;
     pthread_cond_t loaded;
     uint64_t limit, used;
-    struct lru lru; /* first = used last */
+    uint64_t queued; /* of used: charges of queued entries */
+    struct lru lru;  /* first = used last */
     struct fs_cached **bucket;
     uint64_t mask; /* buckets - 1 */
 };
@@ -184,10 +188,14 @@ static int await(struct fs_cache *cache, struct shard *shard, struct fs_cached *
     return error;
 }
 
-static int claim(struct fs_cache *cache, struct shard *shard, uint64_t id, struct fs_cached **entry)
+static int claim(struct fs_cache *cache, struct shard *shard, uint64_t id,
+                 enum fs_cached_state state, struct fs_cached **entry)
 {
     struct fs_cached **bucket = bucket_of(shard, id), *made;
+    const bool queued = state == FS_CACHED_QUEUED;
 
+    if (queued && shard->queued + cache->whole > shard->limit / 2)
+        return FS_CACHE_FULL;
     if (!make_room(cache, shard, cache->whole))
         return FS_CACHE_FULL;
     made = calloc(1, sizeof(*made));
@@ -195,16 +203,27 @@ static int claim(struct fs_cache *cache, struct shard *shard, uint64_t id, struc
         return -ENOMEM;
     made->block.id = id;
     made->pins = 1;
-    made->state = FS_CACHED_LOADING;
+    made->state = state;
     made->charge = cache->whole;
     shard->used += made->charge;
+    shard->queued += queued ? made->charge : 0;
+    made->ticket = queued ? entry : NULL;
     made->hash_next = *bucket;
     *bucket = made;
     *entry = made;
     return FS_CACHE_CLAIMED;
 }
 
-int fs_cache_get(struct fs_cache *cache, uint64_t id, bool wait, struct fs_cached **entry)
+/* A queued entry gets its loader, who takes the task's pin over. */
+static void start_loading(struct shard *shard, struct fs_cached *entry)
+{
+    entry->state = FS_CACHED_LOADING;
+    entry->ticket = NULL;
+    shard->queued -= entry->charge;
+}
+
+int fs_cache_get(struct fs_cache *cache, uint64_t id, enum fs_cache_mode mode,
+                 struct fs_cached **entry)
 {
     struct shard *shard = shard_of(cache, id);
     struct fs_cached *found;
@@ -213,19 +232,38 @@ int fs_cache_get(struct fs_cache *cache, uint64_t id, bool wait, struct fs_cache
     pthread_mutex_lock(&shard->mutex);
     found = find(shard, id);
     if (found == NULL) {
-        answer = claim(cache, shard, id, entry);
-    } else if (found->state == FS_CACHED_READY) {
-        pin(shard, found);
+        answer = claim(cache, shard, id,
+                       mode == FS_CACHE_QUEUE ? FS_CACHED_QUEUED : FS_CACHED_LOADING, entry);
+    } else if (mode != FS_CACHE_WAIT) {
+        answer = FS_CACHE_PRESENT;
+    } else if (found->state == FS_CACHED_QUEUED) {
+        *found->ticket = NULL;
+        start_loading(shard, found);
         *entry = found;
-    } else if (!wait) {
-        answer = FS_CACHE_BUSY;
+        answer = FS_CACHE_CLAIMED;
     } else {
-        found->pins++;
+        if (found->state == FS_CACHED_READY)
+            pin(shard, found);
+        else
+            found->pins++;
         *entry = found;
         answer = await(cache, shard, found);
     }
     pthread_mutex_unlock(&shard->mutex);
     return answer;
+}
+
+bool fs_cache_begin(struct fs_cache *cache, uint64_t id, struct fs_cached **entry)
+{
+    struct shard *shard = shard_of(cache, id);
+    bool begin;
+
+    pthread_mutex_lock(&shard->mutex);
+    begin = *entry != NULL;
+    if (begin)
+        start_loading(shard, *entry);
+    pthread_mutex_unlock(&shard->mutex);
+    return begin;
 }
 
 struct fs_cached *fs_cache_peek(struct fs_cache *cache, uint64_t id)

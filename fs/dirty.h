@@ -65,6 +65,8 @@ struct fs_dirty {
     /* the worker's own, until stored */
     enum fs_dirty_form form;
     bool committed; /* part of the transaction in progress, with inode->lock held exclusively */
+    uint64_t
+        unlike; /* id of a stored block with this hash that does not read back as these bytes */
     struct index_block block;
 };
 

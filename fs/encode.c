@@ -33,19 +33,25 @@ static bool fits_record(struct fs_dirty *dirty)
     return fits;
 }
 
-/* Whether the store has these bytes, readable: *block is then that block. */
-static bool known(struct fs *fs, struct sep_context *context, const struct fs_dirty *dirty,
-                  struct index_hash hash, struct index_block *block)
+/* Whether the store has these bytes, readable: dirty->block is then that block. */
+static bool known(struct fs *fs, struct sep_context *context, struct fs_dirty *dirty,
+                  struct index_hash hash)
 {
+    struct index_block *block = &dirty->block;
     struct index_txn *txn;
+    int error = index_begin(fs->index, INDEX_READ, &txn);
 
-    if (index_begin(fs->index, INDEX_READ, &txn) != 0)
+    dirty->unlike = 0;
+    if (error != 0)
         return false;
-    if (index_block_find(txn, hash, dirty->length, block) != 0)
-        block->id = 0;
+    error = index_block_find(txn, hash, dirty->length, block);
     index_end(txn);
-    return block->id != 0 && fs_block_equal(fs, context, block->id, dirty->inode->ino, dirty->data,
-                                            dirty->length) == 1;
+    if (error != 0)
+        return false;
+    if (fs_block_equal(fs, context, block->id, dirty->inode->ino, dirty->data, dirty->length) == 1)
+        return true;
+    dirty->unlike = block->id;
+    return false;
 }
 
 /* Compresses to OUT, or finds that the plain bytes will do. */
@@ -105,7 +111,7 @@ int fs_encode(struct fs *fs, struct sep_context *context, struct fs_dirty *dirty
         return 0;
     }
     hash = index_hash_of(dirty->data, dirty->length);
-    if (known(fs, context, dirty, hash, &dirty->block)) {
+    if (known(fs, context, dirty, hash)) {
         dirty->form = FS_FORM_KNOWN;
         return 0;
     }

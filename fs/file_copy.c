@@ -177,7 +177,7 @@ ssize_t fs_file_copy(struct fs *fs, struct fs_inode *in, uint64_t offset_in, str
         error = fs_file_write_back(fs, in);
         if (error == 0)
             error = index_reserve(fs->index, 0);
-        if (error == 0 && out->record_size < out->size)
+        if (error == 0)
             error = fs_file_write_back(fs, out);
         if (error != 0)
             return error;

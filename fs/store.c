@@ -143,10 +143,22 @@ static int set_inline(struct index_txn *txn, struct fs_dirty *dirty, struct inde
     return 0;
 }
 
+/* Another file may have got the same bytes while these were compressed: then they are shared. */
+static int set_new(struct index_txn *txn, const struct fs_dirty *dirty, struct index_inode *record)
+{
+    struct index_block same;
+    int error = index_block_find(txn, dirty->block.hash, dirty->length, &same);
+
+    if (error == 0 && same.id != dirty->unlike)
+        return -EAGAIN;
+    if (error != 0 && error != -ENOENT)
+        return error;
+    error = index_block_add(txn, &dirty->block, INDEX_HOT);
+    return error != 0 ? error : set_extent(txn, dirty, dirty->block.id, record);
+}
+
 static int apply(struct index_txn *txn, struct fs_dirty *dirty, struct index_inode *record)
 {
-    int error;
-
     switch (dirty->form) {
     case FS_FORM_INLINE:
         return set_inline(txn, dirty, record);
@@ -155,10 +167,9 @@ static int apply(struct index_txn *txn, struct fs_dirty *dirty, struct index_ino
     case FS_FORM_KNOWN:
         return set_known(txn, dirty, record);
     case FS_FORM_NEW:
-        break;
+        return set_new(txn, dirty, record);
     }
-    error = index_block_add(txn, &dirty->block, INDEX_HOT);
-    return error != 0 ? error : set_extent(txn, dirty, dirty->block.id, record);
+    return -EINVAL;
 }
 
 static void count_stored(struct fs *fs, const struct fs_dirty *dirty)

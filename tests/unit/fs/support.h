@@ -25,6 +25,7 @@ struct mounted {
     char path[256]; /* scratch directory; the store is PATH/store */
     char store[280];
     struct fs_options options;
+    const char *expected_problem; /* kind that the check at close may report; NULL = none */
     struct index *index;
     struct fs fs;
 };

@@ -211,7 +211,8 @@ static void op_seek(struct world *w, struct model *file)
         if (data == -ENXIO)
             break;
         hole = fs_file_seek(&w->m.fs, file->inode, at, SEEK_HOLE);
-        assert_true((uint64_t)hole > at && (uint64_t)hole <= file->size);
+        /* write-back may have found zeros in the block since: then the hole begins right here */
+        assert_true((uint64_t)hole >= at && (uint64_t)hole <= file->size);
         at = (uint64_t)hole;
     }
     assert_int_equal(fs_file_seek(&w->m.fs, file->inode, file->size, SEEK_DATA), -ENXIO);
