@@ -97,7 +97,8 @@ int compact_plan_due(struct fs *fs, uint64_t *block, int64_t *due, bool *cold_no
 uint32_t compact_piece_max(const struct fs *fs);
 /* Packs that blocks coded with METHOD go to. */
 enum index_class compact_class(struct sep_method method);
-/* True when BLOCK is to be coded again to have the form METHOD gives. */
+/* True when BLOCK is to be coded again to have the form METHOD gives. has_method: the request names
+ * the method, and its level is meant exactly; a policy's level is a lower limit. */
 bool compact_wants(const struct index_block *block, struct sep_method method, bool has_method);
 
 /* ---- a pass -------------------------------------------------------------------------------- */

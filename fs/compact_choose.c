@@ -40,7 +40,7 @@ bool compact_wants(const struct index_block *block, struct sep_method method, bo
         return false;
     if (block->codec != method.codec)
         return true;
-    return has_method && block->level != method.level;
+    return has_method ? block->level != method.level : block->level < method.level;
 }
 
 /* ---- the file at hand ---------------------------------------------------------------------- */

@@ -151,6 +151,7 @@ static int visit_extent(struct compact_step *step, const struct index_extent *ex
                         struct sep_method method)
 {
     struct compact_plan *plan = step->plan;
+    const unsigned before = step->count;
     struct index_block block;
     bool hot;
     const int error = index_block_get(step->txn, extent->block, &block);
@@ -162,6 +163,8 @@ static int visit_extent(struct compact_step *step, const struct index_extent *ex
         return 0;
     if (hot || plan->request->all || plan->request->has_method || plan->kind == COMPACT_REPACK)
         compact_consider(step, extent, &block, method);
+    if (hot && step->count == before && plan->kind == COMPACT_ASKED && !plan->request->has_method)
+        settle(step, extent->block);
     return 0;
 }
 
@@ -176,7 +179,8 @@ static int step_extents(struct compact_step *step)
         return error;
     if (!plan->file.regular || !compact_method(plan, &method))
         return 1;
-    while (step->count < COMPACT_CHUNK && step->visits++ < VISITS_MAX) {
+    while (step->count < COMPACT_CHUNK && step->settled_count < COMPACT_CHUNK &&
+           step->visits++ < VISITS_MAX) {
         struct index_extent extent;
 
         error = index_extent_next(step->txn, plan->file.ino, plan->number, &extent);
