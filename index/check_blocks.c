@@ -90,7 +90,7 @@ static int check_hashes(struct checker *c)
     while ((error = check_next(c, &walk)) == 0) {
         struct index_block block;
         uint64_t low, id;
-        error = check_step(c, pass, 0);
+        error = check_step(c, pass, c->block_count);
         if (error != 0)
             return error;
         if (index_key_get_hash(&walk.found, &low) != 0 ||
@@ -122,7 +122,7 @@ static int check_list(struct checker *c, enum index_db db, const char *kind)
     int error;
     while ((error = check_next(c, &walk)) == 0) {
         uint64_t id;
-        error = check_step(c, pass, 0);
+        error = check_step(c, pass, c->block_count);
         if (error != 0)
             return error;
         if (index_key_get_one(&walk.found, &id) != 0 || check_block_find(c, id) != NULL)

@@ -160,7 +160,7 @@ static int load_rows(struct checker *c, struct rows *rows)
     int error;
     while ((error = check_next(c, &walk)) == 0) {
         struct row row = {.recorded = true};
-        error = check_step(c, pass, 0);
+        error = check_step(c, pass, c->block_count);
         if (error != 0)
             return error;
         if (index_record_get_pack(&walk.found, &walk.value, &row.record) != 0)
@@ -358,7 +358,7 @@ static int check_dead(struct checker *c, const struct rows *rows)
     int error;
     while ((error = check_next(c, &walk)) == 0) {
         uint64_t pack, offset, size;
-        error = check_step(c, pass, 0);
+        error = check_step(c, pass, c->block_count);
         if (error != 0)
             return error;
         if (index_key_get_two(&walk.found, &pack, &offset) != 0 ||

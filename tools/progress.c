@@ -53,6 +53,7 @@ static void draw(struct cli_progress *progress, uint64_t done, uint64_t total, c
     char bar[25] = "";
     char line[512];
     char count[CLI_TEXT];
+    const bool more = detail != NULL && detail[0] != '\0';
     if (total > 0) {
         const double share = done >= total ? 1 : (double)done / (double)total;
         const size_t full = (size_t)(share * 24);
@@ -60,10 +61,10 @@ static void draw(struct cli_progress *progress, uint64_t done, uint64_t total, c
         memset(bar + full, '.', 24 - full);
         bar[24] = '\0';
         snprintf(line, sizeof line, "%-16s [%s] %5.1f%%%s%s", progress->label, bar, share * 100,
-                 detail != NULL ? "  " : "", detail != NULL ? detail : "");
+                 more ? "  " : "", more ? detail : "");
     } else {
         snprintf(line, sizeof line, "%-16s %s%s%s", progress->label, cli_count(done, count),
-                 detail != NULL ? "  " : "", detail != NULL ? detail : "");
+                 more ? "  " : "", more ? detail : "");
     }
     if (progress->terminal) {
         if (progress->columns < sizeof line)
@@ -87,6 +88,8 @@ void cli_progress_update(struct cli_progress *progress, const char *label, uint6
         progress->started = time;
         progress->drawn = 0;
     }
+    if (done == 0 && !progress->terminal)
+        return; /* a line that says nothing yet */
     const bool last = total > 0 && done >= total;
     if (!last && time - progress->drawn < (progress->terminal ? 0.1 : 1.0))
         return;

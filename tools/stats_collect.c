@@ -20,6 +20,7 @@
 #include "stats.h"
 
 enum { BATCH = 1024, DEPTH_MAX = 4096 };
+enum { PACK_HEADER = 64 }; /* bytes that each pack begins with, docs/format.md */
 
 static uint64_t sub(uint64_t from, uint64_t less)
 {
@@ -180,7 +181,7 @@ static int collect_packs(struct index *index, struct stats_store *store)
         return result;
     for (uint32_t from = 0; (result = index_pack_next(txn, from, &pack)) == 0;) {
         store->packs++;
-        store->garbage += sub(pack.size, pack.live);
+        store->garbage += sub(pack.size, pack.live + PACK_HEADER);
         if (pack.id == UINT32_MAX) {
             result = -ENOENT;
             break;

@@ -83,6 +83,46 @@ static void print_compaction(const struct stats_store *store)
                store->failures[i].reason);
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t size = strlen(text), tail = strlen(end);
+    return size >= tail && strcmp(text + size - tail, end) == 0;
+}
+
+static uint64_t field(const struct stats_fields *fields, const char *key)
+{
+    uint64_t value;
+    for (size_t i = 0; i < fields->count; i++) {
+        if (strcmp(fields->rows[i].key, key) == 0 &&
+            cli_parse_u64(fields->rows[i].value, 0, UINT64_MAX, &value))
+            return value;
+    }
+    return 0;
+}
+
+/* The daemon's own figures, with units by the end of their names. */
+static void print_daemon(const struct stats_fields *fields)
+{
+    char text[CLI_TEXT];
+    if (fields->count == 0)
+        return;
+    const uint64_t hits = field(fields, "cache_hits");
+    const uint64_t reads = hits + field(fields, "cache_misses");
+    printf("\n  daemon, since it was mounted\n    %-22s %10.1f %%\n", "cache hits of reads",
+           cli_percent(hits, reads));
+    for (size_t i = 0; i < fields->count; i++) {
+        const char *const key = fields->rows[i].key;
+        const char *value = fields->rows[i].value;
+        uint64_t number;
+        if (cli_parse_u64(value, 0, UINT64_MAX, &number))
+            value = ends_with(key, "_ns") ? cli_seconds((double)number * 1e-9, text)
+                    : ends_with(key, "_bytes") || ends_with(key, "_limit")
+                        ? cli_bytes(number, text)
+                        : cli_count(number, text);
+        printf("    %-22s %10s\n", key, value);
+    }
+}
+
 void stats_print_store(const struct stats_result *result)
 {
     const struct stats_store *const store = &result->total;
@@ -100,9 +140,14 @@ void stats_print_store(const struct stats_result *result)
              cli_ratio(store->logical, needed(store)), saved(store->logical, needed(store)),
              cli_bytes(store->space.live_bytes, a), cli_bytes(store->space.index_bytes, b));
     line_bytes("stored", needed(store), rest);
-    snprintf(rest, sizeof rest, "%.2f:1, %.1f %% saved; packs %s, index %s",
-             cli_ratio(store->logical, on_disk(store)), saved(store->logical, on_disk(store)),
-             cli_bytes(store->packs_on_disk, a), cli_bytes(store->index_on_disk, b));
+    /* A daemon at work holds space ahead of need: a ratio would say nothing. */
+    if (result->mounted)
+        snprintf(rest, sizeof rest, "packs %s, index %s, with room held for writing",
+                 cli_bytes(store->packs_on_disk, a), cli_bytes(store->index_on_disk, b));
+    else
+        snprintf(rest, sizeof rest, "%.2f:1, %.1f %% saved; packs %s, index %s",
+                 cli_ratio(store->logical, on_disk(store)), saved(store->logical, on_disk(store)),
+                 cli_bytes(store->packs_on_disk, a), cli_bytes(store->index_on_disk, b));
     line_bytes("on disk", on_disk(store), rest);
     line_bytes("holes", store->holes, "never stored: zeros");
     snprintf(rest, sizeof rest, "in the inodes of %s small files",
@@ -116,10 +161,7 @@ void stats_print_store(const struct stats_result *result)
     line_bytes("garbage", store->garbage, rest);
     print_compaction(store);
     print_methods(store);
-    if (result->daemon.count > 0)
-        printf("\n  daemon\n");
-    for (size_t i = 0; i < result->daemon.count; i++)
-        printf("    %-24s %s\n", result->daemon.rows[i].key, result->daemon.rows[i].value);
+    print_daemon(&result->daemon);
 }
 
 /* ---- text: files --------------------------------------------------------------------------------
