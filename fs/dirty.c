@@ -203,7 +203,8 @@ static int insert(struct fs_inode *inode, struct fs_dirty *dirty)
     return 0;
 }
 
-/* Takes a version out of the file's table; its newer one stays. */
+/* Takes a version out of the file's table; its newer one stays. With the write-back mutex as well, as
+ * whether a version has an older one decides if it may be queued. */
 static void unlink_version(struct fs_inode *inode, struct fs_dirty *dirty)
 {
     size_t i;
@@ -309,8 +310,8 @@ static void drop_version(struct fs *fs, struct fs_inode *inode, struct fs_dirty 
     struct fs_writeback *wb = fs->writeback;
     bool mine;
 
-    unlink_version(inode, dirty);
     pthread_mutex_lock(&wb->mutex);
+    unlink_version(inode, dirty);
     mine = retire(wb, dirty);
     pthread_mutex_unlock(&wb->mutex);
     if (mine)
@@ -498,8 +499,8 @@ void fs_dirty_stored(struct fs *fs, struct fs_dirty *dirty)
     struct fs_dirty *newer = dirty->newer;
     bool mine;
 
-    unlink_version(dirty->inode, dirty);
     pthread_mutex_lock(&wb->mutex);
+    unlink_version(dirty->inode, dirty);
     if (newer != NULL && newer->wanted)
         want(wb, newer, FS_LATER);
     mine = retire(wb, dirty);
