@@ -99,6 +99,18 @@ static int check_store(const char *store, const struct fs_options *options, char
 
 /* ---- the mount point ------------------------------------------------------------------------- */
 
+static int refuse_mountpoint(const struct refusal *refusal, const char *mountpoint, int error)
+{
+    if (error == ENOENT)
+        return refuse(refusal, -error, "mount point %s: does not exist", mountpoint);
+    if (error == ENOTCONN)
+        return refuse(refusal, -error,
+                      "mount point %s: a file system that has died is still mounted there; "
+                      "'sepfs-umount %s' removes it",
+                      mountpoint, mountpoint);
+    return refuse(refusal, -error, "mount point %s: %s", mountpoint, strerror(error));
+}
+
 static int check_empty(const char *path, const char *mountpoint, const struct refusal *refusal)
 {
     const struct dirent *entry;
@@ -106,7 +118,7 @@ static int check_empty(const char *path, const char *mountpoint, const struct re
     DIR *directory = opendir(path);
 
     if (directory == NULL)
-        return refuse(refusal, -errno, "mount point %s: %s", mountpoint, strerror(errno));
+        return refuse_mountpoint(refusal, mountpoint, errno);
     while (empty && (entry = readdir(directory)) != NULL)
         empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
     closedir(directory);
@@ -122,18 +134,8 @@ static int check_mountpoint(const char *mountpoint, const struct fs_options *opt
 {
     struct stat stat_buffer;
 
-    if (realpath(mountpoint, resolved) == NULL || stat(resolved, &stat_buffer) != 0) {
-        const int error = errno;
-
-        if (error == ENOENT)
-            return refuse(refusal, -error, "mount point %s: does not exist", mountpoint);
-        if (error == ENOTCONN)
-            return refuse(refusal, -error,
-                          "mount point %s: a file system that has died is still mounted there; "
-                          "'sepfs-umount %s' removes it",
-                          mountpoint, mountpoint);
-        return refuse(refusal, -error, "mount point %s: %s", mountpoint, strerror(error));
-    }
+    if (realpath(mountpoint, resolved) == NULL || stat(resolved, &stat_buffer) != 0)
+        return refuse_mountpoint(refusal, mountpoint, errno);
     if (!S_ISDIR(stat_buffer.st_mode))
         return refuse(refusal, -ENOTDIR, "mount point %s: not a directory", mountpoint);
     if (geteuid() != 0 && access(resolved, W_OK) != 0)

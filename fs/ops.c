@@ -41,9 +41,10 @@ static void ops_init(void *userdata, struct fuse_conn_info *conn)
     want(conn, FUSE_CAP_ATOMIC_O_TRUNC, true);
     want(conn, FUSE_CAP_EXPORT_SUPPORT, true);
     want(conn, FUSE_CAP_CACHE_SYMLINKS, true);
-    /* Nothing but the kernel changes a file: its pages stay valid whatever mtime says. */
-    want(conn, FUSE_CAP_AUTO_INVAL_DATA, false);
-    want(conn, FUSE_CAP_EXPLICIT_INVAL_DATA, true);
+    /* Nothing but the kernel changes a file: its pages stay valid whatever mtime says. Not so under
+     * a read-only mount, where another mount of the store may do it. */
+    want(conn, FUSE_CAP_AUTO_INVAL_DATA, options->readonly);
+    want(conn, FUSE_CAP_EXPLICIT_INVAL_DATA, !options->readonly);
     /* The first version leaves every case to us and asks before each write all the same; see
      * ops_privileges.c for the second. Without both the kernel clears set-id bits by SETATTR. */
     want(conn, FUSE_CAP_HANDLE_KILLPRIV, false);
@@ -104,6 +105,7 @@ int ops_new(struct fs *fs, struct ops **out)
     if (ops == NULL)
         return -ENOMEM;
     ops->fs = fs;
+    ops->timeout = fs->options.readonly ? OPS_TIMEOUT_READONLY : OPS_TIMEOUT;
     error = pthread_key_create(&ops->buffers, free);
     if (error != 0) {
         free(ops);

@@ -19,12 +19,15 @@
 #define OPS_UNPRIVILEGED 4096u      /* entries of the table below */
 #define OPS_CAPABILITY   "security.capability"
 
-/* Seconds that the kernel may believe names and attributes. Limited only so that a fault of ours in
- * telling it about st_blocks would not last for ever. */
-#define OPS_TIMEOUT 3600.0
+/* Seconds that the kernel may believe names and attributes. The longer one is limited only so that a
+ * fault of ours in telling it about st_blocks would not last for ever. The shorter is for read-only
+ * mounts: another mount of the same store may be changing it. */
+#define OPS_TIMEOUT          3600.0
+#define OPS_TIMEOUT_READONLY 1.0
 
 struct ops {
     struct fs *fs;
+    double timeout;
     pthread_key_t buffers; /* of each FUSE thread: OPS_IO_MAX bytes, allocated at the first use */
     /* FUSE_HANDLE_KILLPRIV_V2, see ops_privileges.c: set while FUSE_INIT is answered, before there
      * is a second thread */
@@ -51,7 +54,7 @@ struct timespec ops_now(void);
 
 /* attributes; the first three inside a transaction */
 void ops_stat(struct fs *fs, const struct index_inode *attr, struct stat *stat);
-void ops_entry(struct fs *fs, const struct index_inode *attr, struct fuse_entry_param *entry);
+void ops_entry(struct ops *ops, const struct index_inode *attr, struct fuse_entry_param *entry);
 int ops_touch_parent(struct index_txn *txn, struct index_inode *parent, int link_change);
 void ops_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,

@@ -51,13 +51,12 @@ void ops_stat(struct fs *fs, const struct index_inode *attr, struct stat *stat)
     stat->st_ctim = attr->ctime;
 }
 
-void ops_entry(struct fs *fs, const struct index_inode *attr, struct fuse_entry_param *entry)
+void ops_entry(struct ops *ops, const struct index_inode *attr, struct fuse_entry_param *entry)
 {
     entry->ino = attr->ino;
     entry->generation = attr->generation;
-    entry->attr_timeout = OPS_TIMEOUT;
-    entry->entry_timeout = OPS_TIMEOUT;
-    ops_stat(fs, attr, &entry->attr);
+    entry->attr_timeout = entry->entry_timeout = ops->timeout;
+    ops_stat(ops->fs, attr, &entry->attr);
 }
 
 /* A name was added, removed or changed. parent: as just read. */
@@ -70,7 +69,8 @@ int ops_touch_parent(struct index_txn *txn, struct index_inode *parent, int link
 
 void ops_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    struct fs *fs = ops_of(req)->fs;
+    struct ops *ops = ops_of(req);
+    struct fs *fs = ops->fs;
     struct index_inode attr;
     struct index_txn *txn;
     struct stat stat;
@@ -86,7 +86,7 @@ void ops_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     if (error != 0)
         ops_reply_error(req, error);
     else
-        fuse_reply_attr(req, &stat, OPS_TIMEOUT);
+        fuse_reply_attr(req, &stat, ops->timeout);
 }
 
 /* A new mode, or the one that a change of owner leaves. */
@@ -181,7 +181,7 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *wish, int to_set,
     if (error != 0)
         ops_reply_error(req, error);
     else
-        fuse_reply_attr(req, &stat, OPS_TIMEOUT);
+        fuse_reply_attr(req, &stat, ops->timeout);
 }
 
 void ops_statfs(fuse_req_t req, fuse_ino_t ino)

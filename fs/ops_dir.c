@@ -102,8 +102,9 @@ static int add_dots(struct listing *listing, struct index_txn *txn, uint64_t ino
     return 0;
 }
 
-static int list(struct fs *fs, struct listing *listing, uint64_t ino, uint64_t offset)
+static int list(struct ops *ops, struct listing *listing, uint64_t ino, uint64_t offset)
 {
+    struct fs *fs = ops->fs;
     struct fuse_entry_param entry;
     struct index_dirent dirent;
     struct index_inode attr;
@@ -121,7 +122,7 @@ static int list(struct fs *fs, struct listing *listing, uint64_t ino, uint64_t o
         bare(&entry, dirent.ino, dirent.type);
         /* a name whose inode is damaged is still listed */
         if (listing->plus && fs_attr_get(fs, txn, dirent.ino, &attr) == 0)
-            ops_entry(fs, &attr, &entry);
+            ops_entry(ops, &attr, &entry);
         if (!add(listing, dirent.name, &entry, dirent.cookie))
             break;
         offset = dirent.cookie;
@@ -141,7 +142,7 @@ static void reply_listing(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off
     if (offset < 0)
         error = -EINVAL;
     else if (listing.buffer != NULL)
-        error = list(ops->fs, &listing, ino, (uint64_t)offset);
+        error = list(ops, &listing, ino, (uint64_t)offset);
     if (error != 0)
         ops_reply_error(req, error);
     else

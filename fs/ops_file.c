@@ -3,7 +3,8 @@
  * ops_file.c - open files: the thin layer between FUSE requests and file.h.
  *
  * fi->fh is a struct fs_handle, made by open or create and freed by release. Pages stay in the
- * kernel's cache across opens: nothing but the kernel changes a file.
+ * kernel's cache across opens: nothing but the kernel changes a file, unless the mount is read-only
+ * and another one is not.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +38,7 @@ static int open_handle(struct fs *fs, uint64_t ino, struct fuse_file_info *fi)
     }
     handle->flags = fi->flags;
     fi->fh = (uintptr_t)handle;
-    fi->keep_cache = 1;
+    fi->keep_cache = !fs->options.readonly;
     /* close has nothing to tell who only read */
     fi->noflush = (fi->flags & O_ACCMODE) == O_RDONLY;
     return 0;

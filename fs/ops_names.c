@@ -56,8 +56,9 @@ static int resolve(struct index_txn *txn, fuse_ino_t parent, const char *name, u
 
 void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-    struct fs *fs = ops_of(req)->fs;
-    struct fuse_entry_param answer = {.entry_timeout = OPS_TIMEOUT};
+    struct ops *ops = ops_of(req);
+    struct fs *fs = ops->fs;
+    struct fuse_entry_param answer = {.entry_timeout = ops->timeout};
     struct index_inode attr;
     struct index_txn *txn;
     uint64_t ino = 0;
@@ -73,7 +74,7 @@ void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
         if (error == -ENOENT)
             error = -EUCLEAN; /* a name without an inode is damage, not absence */
         if (error == 0)
-            ops_entry(fs, &attr, &answer);
+            ops_entry(ops, &attr, &answer);
     }
     index_end(txn);
     /* inode 0: the kernel remembers that there is no such name until it makes one itself */
@@ -196,7 +197,7 @@ int ops_make(struct ops *ops, fuse_req_t req, fuse_ino_t parent, const char *nam
         return error;
     error = make_in(ops, txn, req, parent, name, node, &attr);
     if (error == 0)
-        ops_entry(fs, &attr, entry);
+        ops_entry(ops, &attr, entry);
     index_end(txn);
     return error;
 }
@@ -266,7 +267,8 @@ static int link_in(struct fs *fs, struct index_txn *txn, fuse_ino_t ino, fuse_in
 
 void ops_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char *name)
 {
-    struct fs *fs = ops_of(req)->fs;
+    struct ops *ops = ops_of(req);
+    struct fs *fs = ops->fs;
     struct fuse_entry_param entry;
     struct index_inode attr;
     struct index_txn *txn;
@@ -277,7 +279,7 @@ void ops_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char *nam
     if (error == 0) {
         error = link_in(fs, txn, ino, parent, name, &attr);
         if (error == 0)
-            ops_entry(fs, &attr, &entry);
+            ops_entry(ops, &attr, &entry);
         index_end(txn);
     }
     if (error != 0)

@@ -215,16 +215,12 @@ static int open_store(struct session *session)
         index_open(session->paths->store, &index_options, &session->index, reason, sizeof reason);
 
     if (error != 0) {
-        fs_report_error(session->report, "store %s: %s", session->paths->store,
-                        reason[0] != '\0' ? reason : strerror(-error));
+        if (reason[0] != '\0') /* it names the path */
+            fs_report_error(session->report, "%s", reason);
+        else
+            fs_report_error(session->report, "store %s: %s", session->paths->store,
+                            strerror(-error));
         return error;
-    }
-    if (options->block_size != 0 && options->block_size != index_block_size(session->index)) {
-        fs_report_error(session->report,
-                        "option block_size: store %s was created with blocks of %uK",
-                        session->paths->store, index_block_size(session->index) / 1024);
-        (void)index_close(session->index);
-        return -EINVAL;
     }
     return 0;
 }

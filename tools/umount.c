@@ -68,6 +68,36 @@ static void ignore_field(void *arg, const char *key, const char *value)
     (void)value;
 }
 
+struct question {
+    const char *mountpoint;
+    bool same;
+};
+
+static void compare_mountpoint(void *arg, const char *key, const char *value)
+{
+    struct question *question = arg;
+
+    if (strcmp(key, "mountpoint") == 0)
+        question->same = strcmp(value, question->mountpoint) == 0;
+}
+
+/* The daemon behind MOUNTPOINT; NULL when it can't be spoken to: it is dead, or the mount is read-only
+ * and has nothing to write. Then the store's socket may be that of another mount. */
+static struct fs_client *connect_daemon(const char *mountpoint, const char *store)
+{
+    struct question question = {mountpoint, false};
+    struct fs_client *client;
+    char text[256];
+
+    if (fs_client_open(store, &client) != 0)
+        return NULL;
+    if (fs_client_call(client, "hello", compare_mountpoint, &question, text, sizeof text) == 0 &&
+        question.same)
+        return client;
+    fs_client_close(client);
+    return NULL;
+}
+
 /* 0: MOUNTPOINT and STORE are set. */
 static int find(const char *path, char *mountpoint, char *store)
 {
@@ -128,7 +158,7 @@ static int unmount(const char *mountpoint, struct fs_client *client, bool lazy)
 int main(int argc, char **argv)
 {
     char mountpoint[PATH_MAX], store[PATH_MAX];
-    struct fs_client *client = NULL;
+    struct fs_client *client;
     struct cli cli;
     bool lazy = false;
     int error;
@@ -143,9 +173,7 @@ int main(int argc, char **argv)
         return cli_usage(&cli, "one mount point is needed");
     if (find(cli.arguments[0], mountpoint, store) != 0)
         return 1;
-    /* A read-only mount has no control socket and nothing to write; a dead daemon has neither. */
-    if (fs_client_open(store, &client) != 0)
-        client = NULL;
+    client = connect_daemon(mountpoint, store);
     error = unmount(mountpoint, client, lazy);
     fs_client_close(client);
     return error == 0 ? 0 : 1;
