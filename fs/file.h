@@ -42,7 +42,8 @@ off_t fs_file_seek(struct fs *fs, struct fs_inode *inode, uint64_t offset, int w
  * one file: -EINVAL. */
 ssize_t fs_file_copy(struct fs *fs, struct fs_inode *in, uint64_t offset_in, struct fs_inode *out,
                      uint64_t offset_out, uint64_t length);
-/* Starts writing the dirty blocks and returns; reports (once) an earlier write-back error. */
+/* close: starts writing the dirty blocks and returns (one small block is left to the flusher, which
+ * writes it a second later); reports (once) an earlier write-back error. */
 int fs_file_flush(struct fs *fs, struct fs_inode *inode);
 /* Writes the dirty blocks of INODE into the store without committing. */
 int fs_file_write_back(struct fs *fs, struct fs_inode *inode);

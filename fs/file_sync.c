@@ -16,6 +16,19 @@ static bool has_dirty(struct fs *fs, struct fs_inode *inode)
     return dirty;
 }
 
+/* One block in a small buffer. Waking a worker for each such file at its close costs more than
+ * storing it, and many are deleted or renamed over within a second: the flusher gets it. */
+static bool is_small(struct fs *fs, struct fs_inode *inode)
+{
+    bool small;
+
+    pthread_rwlock_rdlock(&inode->lock);
+    small = inode->dirty_count == 1 && inode->dirty[0]->number == 0 &&
+            inode->dirty[0]->capacity <= fs->block_size / 4;
+    pthread_rwlock_unlock(&inode->lock);
+    return small;
+}
+
 /* A very small file is stored at once: that is cheaper than telling a worker to do it. */
 static bool stored_inline(struct fs *fs, struct fs_inode *inode)
 {
@@ -43,7 +56,8 @@ static int take_error(struct fs_inode *inode)
 
 int fs_file_flush(struct fs *fs, struct fs_inode *inode)
 {
-    if (fs->writeback != NULL && has_dirty(fs, inode) && !stored_inline(fs, inode))
+    if (fs->writeback != NULL && has_dirty(fs, inode) && !stored_inline(fs, inode) &&
+        !is_small(fs, inode))
         fs_dirty_queue(fs, inode, false, FS_LATER);
     return take_error(inode);
 }
