@@ -23,6 +23,7 @@
 struct options {
     const char *directory;
     uint64_t seconds, processes, seed, size, operations;
+    uint64_t without; /* operations left out, as fsx_worker.missing */
 };
 
 /* Shared between the processes. */
@@ -43,6 +44,7 @@ static bool prepare(struct fsx_worker *worker, const struct options *options, un
     *worker = (struct fsx_worker){.number = number,
                                   .seed = options->seed,
                                   .limit = (size_t)options->size,
+                                  .missing = options->without,
                                   .random = options->seed * UINT64_C(0x9e3779b97f4a7c15) + number};
     worker->buffer = malloc(worker->limit);
     bool complete = worker->buffer != NULL;
@@ -81,7 +83,7 @@ static int usage(FILE *out)
 {
     fprintf(out,
             "usage: fsx DIRECTORY [--seconds=20] [--operations=N] [--processes=3] [--seed=N]\n"
-            "           [--size=BYTES]\n"
+            "           [--size=BYTES] [--without=OPERATION,...]\n"
             "Does random things to files in DIRECTORY and compares them with copies in memory.\n"
             "--operations=N, for each process, takes the place of --seconds.\n");
     return out == stdout ? 0 : 2;
@@ -102,6 +104,7 @@ static bool parse(int argc, char **argv, struct options *options)
                                           {"seed", required_argument, NULL, 'r'},
                                           {"size", required_argument, NULL, 'z'},
                                           {"operations", required_argument, NULL, 'o'},
+                                          {"without", required_argument, NULL, 'w'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     bool valid = true;
@@ -121,6 +124,9 @@ static bool parse(int argc, char **argv, struct options *options)
             break;
         case 'o':
             valid = valid && number(optarg, 1, UINT64_MAX, &options->operations);
+            break;
+        case 'w':
+            valid = valid && fsx_named(optarg, &options->without);
             break;
         case 'h':
             exit(usage(stdout));
@@ -195,7 +201,7 @@ int main(int argc, char **argv)
     char missing[256];
     fsx_missing(board->missing, missing, sizeof missing);
     if (missing[0])
-        printf("fsx: not supported here: %s\n", missing);
+        printf("fsx: left out or not supported here: %s\n", missing);
     printf("fsx: seed %ju: %ju processes, %ju operations, %u failed\n", (uintmax_t)options.seed,
            (uintmax_t)options.processes, (uintmax_t)board->operations, failed);
     return failed ? 1 : 0;

@@ -52,8 +52,10 @@ void fsx_step(struct fsx_worker *worker);
 void fsx_open(struct fsx_worker *worker, struct fsx_file *file);
 /* Closes, reopens and compares everything. */
 void fsx_finish(struct fsx_worker *worker);
-/* Names of the operations in MISSING, "punch, zero", or "" . */
+/* Names of the operations in MISSING, "punch,zero", or "". */
 void fsx_missing(uint64_t missing, char *text, size_t size);
+/* The other way round; false when NAMES has one that there is not. */
+bool fsx_named(const char *names, uint64_t *missing);
 
 /* fsx_report.c: none of the failures return. */
 void fsx_log(struct fsx_worker *worker, const struct fsx_file *file, const char *operation,

@@ -427,6 +427,23 @@ void fsx_missing(uint64_t missing, char *text, size_t size)
     for (size_t i = 0; i < OPERATIONS; i++) {
         if (missing >> i & 1 && used < size)
             used +=
-                (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", table[i].name);
+                (size_t)snprintf(text + used, size - used, "%s%s", used ? "," : "", table[i].name);
     }
+}
+
+bool fsx_named(const char *names, uint64_t *missing)
+{
+    *missing = 0;
+    while (*names) {
+        const size_t length = strcspn(names, ",");
+        size_t at = 0;
+        while (at < OPERATIONS &&
+               (strlen(table[at].name) != length || strncmp(table[at].name, names, length) != 0))
+            at++;
+        if (at == OPERATIONS)
+            return false;
+        *missing |= UINT64_C(1) << at;
+        names += length + (names[length] == ',');
+    }
+    return true;
 }
