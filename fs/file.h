@@ -18,7 +18,7 @@ struct fs_handle {
     struct fs_inode *inode;
     int flags;                    /* O_* of open */
     _Atomic uint64_t next_offset; /* where a sequential read would start */
-    _Atomic unsigned sequential;  /* consecutive sequential reads */
+    _Atomic unsigned sequential;  /* KiB read one after the other, 0 = elsewhere */
     _Atomic uint64_t ahead;       /* first block number not yet scheduled for read-ahead */
 };
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * readahead.c - decoding before it is asked for. Two reads that follow one another make a handle
- * sequential; the window ahead of the reader then doubles with every read, from one block a worker
- * up to a quarter of the cache and WINDOW_MAX. It is refilled when half of it is used, so that the
- * look-up of extents is paid for once in many blocks and the workers always have some in hand.
+ * sequential; the window ahead of the reader is then as much as it has read so, from one block a
+ * worker up to a quarter of the cache and WINDOW_MAX: what is decoded in vain when a reader stops is
+ * never more than what it read. The window is refilled when half of it is used, so that the look-up
+ * of extents is paid for once in many blocks and the workers always have some in hand.
  *
  * The kernel's own read-ahead sends requests side by side and out of order: a read that begins within
  * SLACK of where the next one was expected still counts as sequential.
@@ -19,23 +20,25 @@
 /* Blocks to have ready beyond the reader. */
 static uint64_t window_blocks(const struct fs *fs, unsigned sequential)
 {
-    uint64_t most = fs->options.cache / 4, blocks = fs_workers_count(fs);
+    uint64_t most = fs->options.cache / 4, blocks = (uint64_t)sequential * 1024 / fs->block_size;
 
     if (most > WINDOW_MAX)
         most = WINDOW_MAX;
     most /= fs->block_size;
-    blocks <<= sequential < 8 ? sequential : 8;
+    if (blocks < fs_workers_count(fs))
+        blocks = fs_workers_count(fs);
     return blocks < most ? blocks : most;
 }
 
-/* Counts reads in sequence; 0 for the first one elsewhere. */
+/* KiB read in sequence with this one; 0 for the first one elsewhere. */
 static unsigned note_read(struct fs_handle *handle, uint64_t offset, uint64_t size)
 {
     uint64_t expected = atomic_load_explicit(&handle->next_offset, memory_order_relaxed);
     unsigned sequential = atomic_load_explicit(&handle->sequential, memory_order_relaxed);
 
     if (offset <= expected + SLACK && offset + SLACK >= expected) {
-        sequential += sequential < 16;
+        if (sequential < WINDOW_MAX / 1024)
+            sequential += (unsigned)(size / 1024) + 1;
         if (offset + size > expected)
             atomic_store_explicit(&handle->next_offset, offset + size, memory_order_relaxed);
     } else {
