@@ -19,6 +19,7 @@
 #define NEW_NAME    "data.mdb.new"
 #define SLACK       (UINT64_C(256) << 10) /* bytes of free pages that are left alone */
 #define BATCH_BYTES (UINT64_C(16) << 20)  /* copied in one transaction */
+#define MAP_SPARE   (UINT64_C(16) << 20)  /* map of the copy beyond twice the old file, bytes */
 #define MAIN_TABLES 2u                    /* LMDB's free list and table of tables */
 
 /* Pages of the file, and those of them that no tree uses. */
@@ -116,7 +117,7 @@ bool index_rebuild_copy(struct index *index)
     if (rc == 0)
         rc = mdb_env_set_maxdbs(to, INDEX_DB_COUNT);
     if (rc == 0)
-        rc = mdb_env_set_mapsize(to, index->map_size);
+        rc = mdb_env_set_mapsize(to, 2 * total * index->page_size + MAP_SPARE);
     if (rc == 0) /* synced once, at the end: until then it is nobody's data */
         rc = mdb_env_open(to, path, MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOSYNC, 0600);
     if (rc == 0)

@@ -42,18 +42,21 @@ static void writer_closed(struct index *index)
     atomic_store(&index->writing, false);
 }
 
+/* Takes LMDB's lock without the mutex, which in turn is taken while that lock is held: one order. */
 static int writer_begin(struct index *index)
 {
     struct index_txn *const writer = &index->writer;
+    MDB_txn *txn = NULL;
+    pthread_mutex_unlock(&index->mutex);
+    const int rc = mdb_txn_begin(index->env, NULL, 0, &txn);
+    pthread_mutex_lock(&index->mutex);
     writer->index = index;
     writer->writer = true;
     writer->access = INDEX_WRITE;
     writer->error = 0;
-    const int rc = mdb_txn_begin(index->env, NULL, 0, &writer->mdb);
-    if (rc != 0) {
-        writer->mdb = NULL;
+    if (rc != 0)
         return index_fail(writer, index_mdb_error(rc), "begin");
-    }
+    writer->mdb = txn;
     atomic_store(&index->writing, true);
     return 0;
 }
