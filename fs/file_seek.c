@@ -2,7 +2,8 @@
  *
  * file_seek.c - SEEK_DATA and SEEK_HOLE, by whole blocks. A block with a dirty version or an extent
  * is data, whatever it holds: a wrong hole would lose data in a copy, a wrong data range only costs
- * zeros.
+ * zeros. For the same reason there are no holes while a file is open in a way that lets the kernel
+ * hold changed pages (it does not write them back before it asks): inode->mappers.
  */
 #include "file_block.h"
 
@@ -79,7 +80,12 @@ off_t fs_file_seek(struct fs *fs, struct fs_inode *inode, uint64_t offset, int w
     if (whence != SEEK_DATA && whence != SEEK_HOLE)
         return -EINVAL;
     pthread_rwlock_rdlock(&inode->lock);
-    at = offset < inode->size ? seek(fs, inode, offset, whence == SEEK_DATA) : -ENXIO;
+    if (offset >= inode->size)
+        at = -ENXIO;
+    else if (atomic_load(&inode->mappers) > 0)
+        at = (off_t)(whence == SEEK_DATA ? offset : inode->size);
+    else
+        at = seek(fs, inode, offset, whence == SEEK_DATA);
     pthread_rwlock_unlock(&inode->lock);
     return at;
 }

@@ -50,7 +50,8 @@ struct fs_inode {
 
     struct fs_dirty_list versions; /* all versions, oldest first; write-back mutex */
     struct fs_policy policy;       /* as of the first hold */
-    _Atomic int64_t last_read;     /* seconds since the epoch */
+    _Atomic unsigned mappers;  /* open handles behind which the kernel may have unwritten pages */
+    _Atomic int64_t last_read; /* seconds since the epoch */
 };
 
 int fs_inodes_new(struct fs_inodes **inodes);

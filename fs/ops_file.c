@@ -24,6 +24,13 @@ static struct fs_handle *handle_of(const struct fuse_file_info *fi)
     return (struct fs_handle *)(uintptr_t)fi->fh;
 }
 
+/* May the kernel hold pages that were changed through this file and not written to us yet? Stores
+ * through a shared mapping are such, and a mapping keeps its file open. */
+static bool hides_pages(int flags)
+{
+    return (flags & O_ACCMODE) == O_RDWR;
+}
+
 static int open_handle(struct fs *fs, uint64_t ino, struct fuse_file_info *fi)
 {
     struct fs_handle *handle = calloc(1, sizeof *handle);
@@ -37,6 +44,8 @@ static int open_handle(struct fs *fs, uint64_t ino, struct fuse_file_info *fi)
         return error;
     }
     handle->flags = fi->flags;
+    if (hides_pages(handle->flags))
+        atomic_fetch_add(&handle->inode->mappers, 1);
     fi->fh = (uintptr_t)handle;
     fi->keep_cache = !fs->options.readonly;
     /* close has nothing to tell who only read */
@@ -46,6 +55,8 @@ static int open_handle(struct fs *fs, uint64_t ino, struct fuse_file_info *fi)
 
 static void close_handle(struct fs *fs, struct fs_handle *handle)
 {
+    if (hides_pages(handle->flags))
+        atomic_fetch_sub(&handle->inode->mappers, 1);
     fs_inode_close(fs, handle->inode);
     free(handle);
 }
@@ -168,7 +179,9 @@ void ops_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, struct 
     off_t result = -EINVAL;
 
     (void)ino;
-    if (offset < 0)
+    if (fs->options.writeback)
+        result = -ENOSYS; /* only the kernel knows size and data then: it reports no holes */
+    else if (offset < 0)
         result = -ENXIO;
     else if (whence == SEEK_DATA || whence == SEEK_HOLE)
         result = fs_file_seek(fs, handle_of(fi)->inode, (uint64_t)offset, whence);

@@ -31,10 +31,11 @@ static int check_name(const char *name)
 {
     if (fs_virtual_name(name) && strcmp(name, FS_POLICY_XATTR) != 0)
         return -EPERM;
-    if (begins(name, "user.") || begins(name, "trusted.") || begins(name, "security.") ||
-        is_acl(name))
+    if (is_acl(name))
         return 0;
-    return -EOPNOTSUPP;
+    if (!begins(name, "user.") && !begins(name, "trusted.") && !begins(name, "security."))
+        return -EOPNOTSUPP;
+    return strchr(name, '.')[1] == '\0' ? -EINVAL : 0;
 }
 
 /* ---- get ------------------------------------------------------------------------------------- */
@@ -168,7 +169,8 @@ static bool in_groups(fuse_req_t req, uint32_t gid)
     return false;
 }
 
-/* An access list changes the mode; one that says no more than the mode is not stored. */
+/* An access list changes the mode; one that says no more than the mode is not stored. Also without
+ * -o acl, when lists are kept but not enforced: cp -a sets modes in no other way. */
 static int apply_acl(fuse_req_t req, struct index_inode *attr, const char *name, const void *value,
                      size_t size, bool *keep)
 {
@@ -207,7 +209,7 @@ static int set_in(struct ops *ops, fuse_req_t req, struct index_txn *txn, fuse_i
     bool keep = true;
     int error = fs_attr_get(ops->fs, txn, ino, &attr);
 
-    if (error == 0 && ops->fs->options.acl && is_acl(name))
+    if (error == 0 && is_acl(name))
         error = apply_acl(req, &attr, name, value, size, &keep);
     if (error != 0)
         return error;
