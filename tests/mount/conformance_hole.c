@@ -76,7 +76,8 @@ static void sparse_file(void)
     }
     const off_t dirty = walk(fd, want, size);
     CF_OK(fsync(fd));
-    const off_t stored = walk(fd, want, size);
+    CF_OK(close(fd)); /* holes may be hidden while a file can be written through a mapping */
+    const off_t stored = walk(CF_OK(open("file", O_RDONLY)), want, size);
     /* 8 times 777 bytes: in blocks of at most 4 MiB these are no more than half of the file. */
     CF_CHECK(dirty <= size / 2 || dirty == size);
     CF_CHECK(stored <= size / 2 || stored == size);
@@ -87,7 +88,7 @@ static void random_writes_and_cuts(void)
     enum { SIZE = 2 << 20 };
     unsigned char *want = calloc(1, SIZE), *noise = cf_pattern(SIZE, 9);
     CF_CHECK(want != NULL);
-    const int fd = cf_open("file");
+    int fd = cf_open("file");
     CF_OK(ftruncate(fd, SIZE));
     uint64_t state = 12345;
     for (unsigned i = 0; i < 60; i++) {
@@ -106,6 +107,11 @@ static void random_writes_and_cuts(void)
         if (i % 8 == 5)
             CF_OK(fsync(fd));
         walk(fd, want, SIZE);
+        CF_OK(close(fd));
+        fd = CF_OK(open("file", O_RDONLY));
+        walk(fd, want, SIZE);
+        CF_OK(close(fd));
+        fd = CF_OK(open("file", O_RDWR));
     }
 }
 
