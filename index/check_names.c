@@ -290,8 +290,6 @@ int check_names(struct checker *c)
     struct check_walk walk = {.db = INDEX_DB_DIRENT, .shared = true};
     struct check_inode *root;
     int error = find_directory(c, INDEX_ROOT_INO, &root);
-    if (error == 0 && root->type != S_IFDIR)
-        return -EUCLEAN;
     while (error == 0 && (error = check_next(c, &walk)) == 0) {
         struct index_dirent entry;
         uint64_t dir;

@@ -49,7 +49,8 @@ static int add_inode(struct checker *c, const struct check_walk *walk)
 {
     struct index_inode inode;
     if (index_record_get_inode(&walk->found, &walk->value, &inode) != 0 ||
-        !known_type(inode.mode) || (S_ISLNK(inode.mode) && inode.inline_size == 0) ||
+        !known_type(inode.mode) || (inode.ino == INDEX_ROOT_INO && !S_ISDIR(inode.mode)) ||
+        (S_ISLNK(inode.mode) && inode.inline_size == 0) ||
         ((inode.flags & INDEX_INODE_INLINE) && !S_ISLNK(inode.mode) && !S_ISREG(inode.mode)))
         return -EUCLEAN;
     struct check_inode *const row =
