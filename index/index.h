@@ -107,7 +107,8 @@ double index_dirty_age(const struct index *index);
  * that store them; also called with 0 before operations that only add names. Preallocates pack
  * space on the host in steps. -ENOSPC (or -EDQUOT) when the host or the map is full. Deletions
  * never need it: a last reserve is kept for them. index_release gives back what was promised and is
- * called once the data is stored or dropped. */
+ * called once the data is stored or dropped. Call outside index_begin: on a full host it commits, to
+ * get back what was deleted. */
 int index_reserve(struct index *index, uint64_t bytes);
 void index_release(struct index *index, uint64_t bytes);
 

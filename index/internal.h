@@ -97,6 +97,7 @@ struct index {
     atomic_bool failed;             /* poisoned: refuses writes until opened again */
     _Atomic uint64_t operations;    /* pages that the open transaction may have touched */
     struct index_punches punches;   /* mutex: of the open transaction */
+    bool punching;                  /* mutex: some that are no longer listed are being punched */
     struct index_punches punchable; /* mutex: committed, for the index thread to work off */
 
     pthread_mutex_t pool_mutex;
@@ -163,6 +164,9 @@ int index_mdb_error(int rc);
 int index_txn_start(struct index *index); /* starts the index thread */
 int index_txn_stop(struct index *index);  /* last commit, stops it; returns the commit's error */
 void index_txn_free_pool(struct index *index);
+/* Commits and gives the host back what became garbage. False when there was nothing to do, or it
+ * failed. Outside index_begin. */
+bool index_txn_settle(struct index *index);
 /* A transaction of the calling thread for use before the index thread runs (opening). */
 int index_txn_begin_local(struct index *index, enum index_access access);
 int index_txn_end_local(struct index *index, bool commit);
@@ -203,7 +207,10 @@ void index_reserve_refresh(struct index *index);
 bool index_reserve_tight(const struct index *index);
 /* Has the host hold NEED bytes or more of FD for us from FROM on. On success *got >= NEED. */
 int index_reserve_host(struct index *index, int fd, uint64_t from, uint64_t need, uint64_t *got);
-/* Gives back what data.mdb holds beyond its last page. No transaction may be open. */
+/* At opening: gets the margin that deletions need, if the host has it. */
+void index_reserve_open(struct index *index);
+/* Gives back what data.mdb holds beyond its last page, unless the host is nearly full: then the next
+ * session may need it to delete something. No transaction may be open. */
 void index_reserve_trim(struct index *index);
 
 #endif

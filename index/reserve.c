@@ -22,8 +22,9 @@
 
 #define STEP_MAX    (UINT64_C(16) << 20) /* bytes asked from the host at a time */
 #define STEP_MIN    (UINT64_C(64) << 10)
-#define MARGIN      (UINT64_C(8) << 20) /* of index pages, bytes: 32 KiB for 256 operations */
-#define MARGIN_LAST (UINT64_C(1) << 20) /* kept for deletions when the host is full, bytes */
+#define MARGIN      (UINT64_C(8) << 20)  /* of index pages, bytes: 32 KiB for 256 operations */
+#define MARGIN_LAST (UINT64_C(1) << 20)  /* kept for deletions when the host is full, bytes */
+#define HOST_SCARCE (UINT64_C(64) << 20) /* free on the host: then the margin is kept at close */
 
 /* Bytes the open transaction may add to data.mdb. */
 static uint64_t pending_bytes(const struct index *index)
@@ -42,14 +43,14 @@ static int host_available(const struct index *index, uint64_t *bytes)
 }
 
 /* Without preallocation: everything promised must fit what the host says is free. */
-static int reserve_by_arithmetic(const struct index *index, uint64_t need)
+static int reserve_by_arithmetic(const struct index *index)
 {
     uint64_t available = 0;
     const int error = host_available(index, &available);
     if (error != 0)
         return error;
     const uint64_t promised = atomic_load(&index->promised);
-    const uint64_t wanted = promised + promised / 8 + pending_bytes(index) + need + 2 * MARGIN_LAST;
+    const uint64_t wanted = promised + promised / 8 + pending_bytes(index) + 2 * MARGIN_LAST;
     return available < wanted ? -ENOSPC : 0;
 }
 
@@ -68,7 +69,7 @@ int index_reserve_host(struct index *index, int fd, uint64_t from, uint64_t need
     if (need > INT64_MAX / 2 || from > INT64_MAX / 2)
         return -ENOSPC;
     if (atomic_load(&index->no_prealloc))
-        return reserve_by_arithmetic(index, need);
+        return 0; /* index_reserve has done the arithmetic */
     uint64_t available = 0;
     int error = host_available(index, &available);
     if (error != 0)
@@ -87,7 +88,7 @@ int index_reserve_host(struct index *index, int fd, uint64_t from, uint64_t need
         error = allocate(index, fd, from, need);
     if (error == -EOPNOTSUPP || error == -ENOSYS) {
         atomic_store(&index->no_prealloc, true);
-        error = reserve_by_arithmetic(index, need);
+        error = 0;
     }
     return error;
 }
@@ -102,16 +103,21 @@ static uint64_t index_end_of(const struct index *index)
 static int extend_index(struct index *index)
 {
     mdb_filehandle_t fd;
+    uint64_t available = 0, got = 0;
     const int rc = mdb_env_get_fd(index->env, &fd);
     if (rc != 0)
         return index_mdb_error(rc);
-    int error = 0;
+    int error = host_available(index, &available);
+    if (error != 0)
+        return error;
+    /* A sixteenth of a small host: packs want room as well. */
+    uint64_t margin = available / 16;
+    margin = margin < MARGIN_LAST ? MARGIN_LAST : margin > MARGIN ? MARGIN : margin;
     pthread_mutex_lock(&index->reserve_mutex);
     const uint64_t allocated = atomic_load(&index->index_allocated);
     const uint64_t end = index_end_of(index);
-    uint64_t got = 0;
-    if (end + MARGIN > allocated)
-        error = index_reserve_host(index, fd, allocated, end + MARGIN - allocated, &got);
+    if (end + margin > allocated)
+        error = index_reserve_host(index, fd, allocated, end + margin - allocated, &got);
     if (error == -ENOSPC || error == -EDQUOT) {
         got = 0;
         error = end + MARGIN_LAST <= allocated
@@ -124,13 +130,62 @@ static int extend_index(struct index *index)
     return error;
 }
 
+/* Bytes of free pages inside data.mdb that the next transaction may use: those that no commit but
+ * the last two refers to. LMDB's free list maps a transaction to a count and that many pages. */
+static uint64_t reusable_bytes(const struct index *index)
+{
+    MDB_envinfo info;
+    MDB_txn *txn;
+    MDB_cursor *cursor;
+    MDB_val key, value;
+    uint64_t pages = 0;
+    if (mdb_env_info(index->env, &info) != 0 ||
+        mdb_txn_begin(index->env, NULL, MDB_RDONLY, &txn) != 0)
+        return 0;
+    if (mdb_cursor_open(txn, 0, &cursor) == 0) {
+        while (mdb_cursor_get(cursor, &key, &value, MDB_NEXT) == 0) {
+            size_t id, count;
+            if (key.mv_size != sizeof id || value.mv_size < sizeof count)
+                continue;
+            memcpy(&id, key.mv_data, sizeof id);
+            memcpy(&count, value.mv_data, sizeof count);
+            if (id + 2 <= info.me_last_txnid && count < value.mv_size)
+                pages += count;
+        }
+        mdb_cursor_close(cursor);
+    }
+    mdb_txn_abort(txn);
+    return pages * index->page_size;
+}
+
 static int reserve_index(struct index *index)
 {
-    const uint64_t end = index_end_of(index) + MARGIN;
+    const uint64_t end = index_end_of(index);
     const uint64_t last = index->map_size / 8 < 2 * MARGIN ? index->map_size / 8 : 2 * MARGIN;
-    if (index_end_of(index) + last > index->map_size)
-        return -ENOSPC;
-    return end <= atomic_load(&index->index_allocated) ? 0 : extend_index(index);
+    int error = -ENOSPC;
+    if (end + last <= index->map_size)
+        error = end + MARGIN <= atomic_load(&index->index_allocated) ? 0 : extend_index(index);
+    if (error != -ENOSPC && error != -EDQUOT)
+        return error;
+    /* The file cannot grow, but after deletions it has room inside. */
+    const uint64_t need =
+        end - atomic_load(&index->index_used) + (last < MARGIN_LAST ? last : MARGIN_LAST);
+    return need <= reusable_bytes(index) / 4 * 3 ? 0 : error;
+}
+
+/* Makes room for what is promised, BYTES of which are new. */
+static int make_room(struct index *index, uint64_t bytes)
+{
+    const uint64_t promised = atomic_load(&index->promised);
+    int error = 0;
+    if (bytes > 0 && promised > atomic_load(&index->packs.headroom) &&
+        !atomic_load(&index->no_prealloc))
+        error = index_packs_reserve(index, promised);
+    if (error == 0)
+        error = reserve_index(index);
+    if (error == 0 && atomic_load(&index->no_prealloc))
+        error = reserve_by_arithmetic(index);
+    return error;
 }
 
 int index_reserve(struct index *index, uint64_t bytes)
@@ -139,12 +194,11 @@ int index_reserve(struct index *index, uint64_t bytes)
         return -EROFS;
     if (bytes > INT64_MAX / 4)
         return -ENOSPC;
-    const uint64_t promised = atomic_fetch_add(&index->promised, bytes) + bytes;
-    int error = 0;
-    if (bytes > 0 && promised > atomic_load(&index->packs.headroom))
-        error = index_packs_reserve(index, promised);
-    if (error == 0)
-        error = reserve_index(index);
+    atomic_fetch_add(&index->promised, bytes);
+    int error = make_room(index, bytes);
+    /* What was deleted since the last commit comes back with the next one. */
+    if ((error == -ENOSPC || error == -EDQUOT) && index_txn_settle(index))
+        error = make_room(index, bytes);
     if (error != 0)
         index_release(index, bytes);
     return error;
@@ -185,11 +239,19 @@ bool index_reserve_tight(const struct index *index)
            (pending > map / 4 || (room > 0 && pending > room / 2 && room < MARGIN));
 }
 
+void index_reserve_open(struct index *index)
+{
+    /* On failure the host is full already: deletions then live on what the file has free. */
+    (void)reserve_index(index);
+}
+
 void index_reserve_trim(struct index *index)
 {
     mdb_filehandle_t fd;
     struct stat status;
-    if (mdb_env_get_fd(index->env, &fd) != 0 || index->io->fstat(fd, &status) < 0)
+    uint64_t available = 0;
+    if (mdb_env_get_fd(index->env, &fd) != 0 || index->io->fstat(fd, &status) < 0 ||
+        host_available(index, &available) != 0 || available < HOST_SCARCE)
         return;
     /* Also when nothing was preallocated now: a session that crashed may have left some. */
     if (index->io->ftruncate(fd, status.st_size) == 0)

@@ -351,6 +351,7 @@ static int open_store(struct index *index, const char *path, const struct index_
     if (error == 0)
         error = load_state(index, refusal);
     if (error == 0 && writes) {
+        index_reserve_open(index);
         error = index_txn_start(index);
         if (error == 0 && !(index->flags & INDEX_OPEN_NO_RECOVER))
             error = index_recover(index);

@@ -184,10 +184,14 @@ static void punch_some(struct index *index)
     const size_t count = due->count < PUNCH_STEP ? due->count : PUNCH_STEP;
     memcpy(ranges, due->list + (due->count - count), count * sizeof *ranges);
     due->count -= count;
+    index->punching = true;
     pthread_mutex_unlock(&index->mutex);
     for (size_t i = 0; i < count; i++)
         index_punch_range(index, &ranges[i]);
     pthread_mutex_lock(&index->mutex);
+    index->punching = false;
+    if (due->count == 0)
+        pthread_cond_broadcast(&index->done);
 }
 
 static void *index_thread(void *arg)
@@ -381,6 +385,20 @@ int index_commit(struct index *index)
     }
     pthread_mutex_unlock(&index->mutex);
     return error;
+}
+
+bool index_txn_settle(struct index *index)
+{
+    pthread_mutex_lock(&index->mutex);
+    const bool any = index->changed || index->punching || index->punchable.count > 0;
+    pthread_mutex_unlock(&index->mutex);
+    if (!any || index_commit(index) != 0)
+        return false;
+    pthread_mutex_lock(&index->mutex);
+    while ((index->punching || index->punchable.count > 0) && index->thread_runs)
+        pthread_cond_wait(&index->done, &index->mutex);
+    pthread_mutex_unlock(&index->mutex);
+    return true;
 }
 
 bool index_dirty(const struct index *index)

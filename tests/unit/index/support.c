@@ -379,7 +379,7 @@ void verify_store(struct index *index)
 
 void fault_reset(void)
 {
-    fault = (struct fault){.error = EIO, .host_full_after = UINT64_MAX};
+    fault = (struct fault){.error = EIO, .host_full_after = UINT64_MAX, .host_free = UINT64_MAX};
 }
 
 bool fault_hit(void)
@@ -458,7 +458,11 @@ static int fault_fstat(int fd, struct stat *status)
 
 static int fault_fstatvfs(int fd, struct statvfs *status)
 {
-    return fault_hit() ? -1 : fstatvfs(fd, status);
+    if (fault_hit() || fstatvfs(fd, status) < 0)
+        return -1;
+    if (fault.host_free != UINT64_MAX)
+        status->f_bavail = status->f_bfree = fault.host_free / status->f_frsize;
+    return 0;
 }
 
 static int fault_mkdirat(int dir, const char *path, mode_t mode)

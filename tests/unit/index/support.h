@@ -72,6 +72,7 @@ struct fault {
     int error;                /* errno */
     bool no_fallocate;        /* fallocate fails with EOPNOTSUPP */
     uint64_t host_full_after; /* bytes that fallocate may still hand out; UINT64_MAX = no limit */
+    uint64_t host_free;       /* what statvfs says is free, bytes; UINT64_MAX = the truth */
 };
 extern struct fault fault;
 extern const struct index_io fault_io;
