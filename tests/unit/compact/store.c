@@ -170,8 +170,8 @@ uint64_t store_file(struct store *store, uint64_t dir, const char *name, const v
     return ino;
 }
 
-/* By extents and fs_block_decode, so that neither the block cache nor dirty data can hide what is
- * stored. */
+/* Blocks that were recoded in place are read by fs_block_decode: the block cache, which goes by id,
+ * may still have what was written. A shared block has a new id. */
 void store_expect(struct store *store, uint64_t ino, const void *bytes, size_t size)
 {
     uint8_t *plain = malloc(STORE_BLOCK);
@@ -190,7 +190,8 @@ void store_expect(struct store *store, uint64_t ino, const void *bytes, size_t s
 
         if (attr.flags & INDEX_INODE_INLINE)
             break;
-        store_block(store, ino, number, &extent);
+        if (store_block(store, ino, number, &extent).flags & INDEX_BLOCK_SHARED)
+            continue;
         assert_int_equal(
             fs_block_decode(&store->fs, context, extent.block, ino, plain, &plain_size), 0);
         assert_true(extent.length <= length);
@@ -261,6 +262,13 @@ void store_check(struct store *store)
     unsigned problems = 0;
     const struct index_check check = {.scrub = true, .problem = on_problem, .arg = &problems};
 
+    struct fs_compact_status status;
+
+    do /* a pass of the timer ends by itself */
+        fs_compactor_status(&store->fs, &status);
+    while (status.running && usleep(1000) == 0);
+    /* Records of packs are brought up to date by a commit. */
+    assert_int_equal(index_commit(store->index), 0);
     assert_int_equal(index_check(store->index, &check), 0);
     assert_int_equal(problems, 0);
 }
