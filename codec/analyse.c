@@ -2,7 +2,7 @@
  *
  * analyse.c - finds text, x86 code and the stride of a block from samples of it.
  *
- * Stride: for each distance S up to 2048, how many of 4,096 sampled bytes share the upper half with
+ * Stride: for each distance S up to 2048, how many of 2,048 sampled bytes share the upper half with
  * the byte S before, equal bytes counting double. Repeating fields and slowly changing numbers both
  * raise the score at the record or sample size. Measured on training data, the best S was right for
  * every PCM, pixel, float-array and table file; text has a flat score, its best S below 1.8 times
@@ -14,7 +14,7 @@
 
 #define STRIDE_MAX   2048u
 #define PIECES       8u
-#define PIECE_SIZE   512u
+#define PIECE_SIZE   256u
 #define STRIDE_SMALL (PIECES * 64u) /* shorter blocks have no stride */
 
 static bool is_text(const uint8_t *bytes, size_t size)
@@ -41,16 +41,31 @@ static bool is_x86(const uint8_t *bytes, size_t size)
     return calls > size / 512;
 }
 
+#define EACH_BYTE(value) ((uint64_t)(value)*0x0101010101010101u)
+
+/* 1 in each byte of X that is 0. */
+static uint64_t zero_bytes(uint64_t x)
+{
+    const uint64_t nonzero = ((x & EACH_BYTE(0x7f)) + EACH_BYTE(0x7f)) | x;
+
+    return ~nonzero >> 7 & EACH_BYTE(1);
+}
+
+/* Eight bytes at a time; SIZE is at most 8 * 127, so that no byte of the sums overflows. */
 static uint32_t score_piece(const uint8_t *piece, const uint8_t *before, size_t size)
 {
-    uint32_t score = 0;
+    uint64_t sums = 0;
 
-    for (size_t i = 0; i < size; i++) {
-        const uint8_t difference = piece[i] ^ before[i];
+    for (size_t i = 0; i + 8 <= size; i += 8) {
+        uint64_t a, b;
 
-        score += (uint32_t)(difference < 16) + (difference == 0);
+        memcpy(&a, piece + i, 8);
+        memcpy(&b, before + i, 8);
+        sums += zero_bytes((a ^ b) & EACH_BYTE(0xf0)) + zero_bytes(a ^ b);
     }
-    return score;
+    /* Pairs of bytes first: the eight together may pass 255. */
+    sums = (sums & 0x00ff00ff00ff00ffu) + (sums >> 8 & 0x00ff00ff00ff00ffu);
+    return (uint32_t)(sums * 0x0001000100010001u >> 48);
 }
 
 static uint16_t find_stride(const uint8_t *bytes, size_t size)

@@ -13,8 +13,9 @@
 struct sep_kernel {
     const char *name;
 
-    /* From seed[] and SALT (0: high nibble, 1 + high nibble: low nibble) to line[] and check[];
-     * asks for the lines early. */
+    /* SALT is 0 for a high nibble and 1 + high nibble for a low one. For a high nibble hashes
+     * patch_value[] to seed[] first; then from seed[] and SALT to line[] and check[]. Asks for the
+     * lines early. */
     void (*locate)(struct sep_model_state *m, uint32_t salt);
 
     /* From line[], check[], match and bias inputs to probability[] and cumulative[]. */

@@ -33,6 +33,19 @@ static inline __m256i all(uint32_t value)
     return _mm256_set1_epi32((int)value);
 }
 
+/* sep_seed in eight lanes. */
+static inline void seed8(struct sep_model_state *m, uint32_t e)
+{
+    const __m256i expert = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), all(e));
+    const __m256i value =
+        _mm256_i32gather_epi32((const int *)m->patch_value, load8(&m->patch[e]), 4);
+    const __m256i mixed = _mm256_xor_si256(_mm256_mullo_epi32(value, all(SEP_HASH_1)),
+                                           _mm256_mullo_epi32(expert, all(SEP_HASH_3)));
+    const __m256i hash = _mm256_mullo_epi32(mixed, all(SEP_HASH_2));
+
+    store8(&m->seed[e], _mm256_xor_si256(hash, _mm256_srli_epi32(hash, 15)));
+}
+
 static void avx2_locate(struct sep_model_state *m, uint32_t salt)
 {
     const __m256i salted = all(salt * SEP_HASH_3);
@@ -41,6 +54,8 @@ static void avx2_locate(struct sep_model_state *m, uint32_t salt)
     const __m256i offset = _mm256_and_si256(odd, all(m->half_lines));
     const uint32_t slots = m->slot_experts;
 
+    for (uint32_t e = 0; e < slots && salt == 0; e += 8)
+        seed8(m, e);
     for (uint32_t e = 0; e < slots; e += 8) {
         const __m256i hash =
             _mm256_mullo_epi32(_mm256_add_epi32(load8(&m->seed[e]), salted), all(SEP_HASH_1));

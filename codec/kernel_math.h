@@ -6,6 +6,7 @@
 #define SEP_KERNEL_MATH_H
 
 #include "state.h"
+#include "tables.h"
 
 /* Sixteen symbols get at least 1/65536 each; the rest is shared by the softmax. The scale is
  * divided by the sum of sep_exp, 65536 to 16 * 65536, so the product with one of them stays in 32
@@ -36,6 +37,14 @@ static inline uint32_t sep_exp(uint32_t d)
                       (f * (SEP_EXP_C1 + (f * (SEP_EXP_C2 + (f * SEP_EXP_C3 >> 15)) >> 15)) >>
                        15)) >>
            whole;
+}
+
+/* Hash of what slot expert E sees. */
+static inline uint32_t sep_seed(uint32_t value, uint32_t e)
+{
+    const uint32_t h = (value * SEP_HASH_1 ^ e * SEP_HASH_3) * SEP_HASH_2;
+
+    return h ^ h >> 15;
 }
 
 /* 20 fraction bits to 12, saturated to 16 bits. */

@@ -21,6 +21,8 @@ static const int8_t *row_at(const struct sep_model_state *m, uint32_t row)
 
 static void scalar_locate(struct sep_model_state *m, uint32_t salt)
 {
+    for (uint32_t e = 0; e < m->slot_experts && salt == 0; e++)
+        m->seed[e] = sep_seed(m->patch_value[m->patch[e]], e);
     for (uint32_t e = 0; e < m->slot_experts; e++) {
         const uint32_t hash = (m->seed[e] + salt * SEP_HASH_3) * SEP_HASH_1;
 

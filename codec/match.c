@@ -79,7 +79,8 @@ void sep_match_next(struct sep_model_state *m)
             uint32_t *head =
                 &m->match_head[k][match_hash(plain + position, k) >> m->match_shift[k]];
 
-            if (match->length < minimum[k] && *head != 0) {
+            if (match->length < minimum[k] && *head != 0 &&
+                load32(plain + *head - 4) == load32(plain + position - 4)) {
                 const uint32_t length = common_length(plain, position, *head);
 
                 if (length >= minimum[k] && length > match->length)

@@ -23,6 +23,9 @@
 #define RATE_BIAS_START 100u
 #define RATE_BIAS_END   60u
 
+/* Record patches of a block without a stride look at 32-bit words. */
+#define DEFAULT_STRIDE 4u
+
 static void reset_weights(struct sep_model_state *m)
 {
     for (uint32_t nibble = 0; nibble < 2; nibble++)
@@ -75,9 +78,9 @@ static void select_inputs(struct sep_model_state *m, unsigned nibble, uint32_t s
     sep_match_nibble(m, nibble);
     m->weights = m->weight[nibble][0];
     m->set[0] =
-        m->weight_set[nibble][0][m->stride != 0 ? m->position % m->stride & 255
-                                                : m->match_confidence[0] +
-                                                      (m->match_confidence[1] != 0 ? 32u : 0)];
+        m->weight_set[nibble][0][m->has_stride ? m->column & 255
+                                               : m->match_confidence[0] +
+                                                     (m->match_confidence[1] != 0 ? 32u : 0)];
     m->set[1] = m->weight_set[nibble][1][nibble == 0 ? c1 : m->high << 4 | c1 >> 4];
     m->set_by_hits = m->weight_set[nibble][3][0];
     m->set[2] = m->weight_set[nibble][2][c2];
@@ -95,7 +98,8 @@ void sep_model_begin(struct sep_model_state *m, const struct sep_kernel *kernel,
     m->profile = &sep_profiles[profile];
     m->slot_experts = m->profile->experts;
     m->experts = m->slot_experts + SEP_MATCHES;
-    m->stride = stride;
+    m->has_stride = stride != 0;
+    m->stride = stride != 0 ? stride : DEFAULT_STRIDE;
     reset_weights(m);
     reset_tables(m, plain_size);
     sep_match_begin(m, plain_size);

@@ -21,7 +21,7 @@ void sep_model_after_high(struct sep_model_state *m, const struct sep_kernel *ke
                           uint32_t high);
 void sep_model_after_low(struct sep_model_state *m, const struct sep_kernel *kernel, uint32_t low);
 
-/* patch.c: seeds of all slot experts for the byte at m->position. */
+/* patch.c: patch_value[] for the byte at m->position. */
 void sep_patch_begin(struct sep_model_state *m);
 void sep_patch_next(struct sep_model_state *m); /* m->plain[m->position - 1] is new */
 

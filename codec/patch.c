@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * patch.c - patches of the bytes before the next one, and their hashes.
+ * patch.c - patches of the bytes before the next one.
  *
  * All patches are computed for every byte (two or three operations each); the profile's list picks
  * those that have an expert. Bytes before the start of the block read as 0.
@@ -23,6 +23,22 @@ static uint32_t byte_back(const struct sep_model_state *m, uint32_t distance)
     return distance - 1 < m->position ? m->plain[m->position - distance] : 0;
 }
 
+/* 0-15: what kind of text a byte is. */
+static uint32_t byte_class(uint32_t byte)
+{
+    if (byte >= '0' && byte <= '9')
+        return 1;
+    if (byte >= 'a' && byte <= 'z')
+        return 2;
+    if (byte >= 'A' && byte <= 'Z')
+        return 3;
+    if (byte >= 128)
+        return 4;
+    if (byte < 32)
+        return byte == '\n' ? 5 : 6;
+    return 8 | (byte & 7); /* blank and punctuation */
+}
+
 /* Words, lines and what followed each byte and pair of bytes. */
 static void follow(struct sep_model_state *m)
 {
@@ -33,10 +49,15 @@ static void follow(struct sep_model_state *m)
         m->word = (m->word + letter + 1) * SEP_HASH_3;
         m->word ^= m->word >> 16;
     } else if (m->word != 0) {
+        m->word_before2 = m->word_before;
         m->word_before = m->word;
         m->word = 0;
     }
+    m->format = m->format << 4 | byte_class(c1);
+    if (m->position - m->line_start <= 2)
+        m->line_hash = m->line_hash << 8 | c1;
     if (c1 == '\n') {
+        m->line_hash = 0;
         m->line_before = m->line_start;
         m->line_start = m->position;
     }
@@ -44,11 +65,12 @@ static void follow(struct sep_model_state *m)
     m->indirect2[c3 << 8 | c2] = (uint16_t)(m->indirect2[c3 << 8 | c2] << 8 | c1);
 }
 
-static void hash_patches(struct sep_model_state *m, uint32_t value[SEP_PATCH_COUNT])
+static void see_patches(struct sep_model_state *m)
 {
+    uint32_t *value = m->patch_value;
     uint32_t c[9], last4, last2, above, above2, above_left, column, line_column, line_above,
         line_next, expected;
-    const uint32_t stride = m->stride != 0 ? m->stride : 4;
+    const uint32_t stride = m->stride;
 
     for (uint32_t k = 1; k < 9; k++)
         c[k] = byte_back(m, k);
@@ -57,7 +79,7 @@ static void hash_patches(struct sep_model_state *m, uint32_t value[SEP_PATCH_COU
     above = byte_back(m, stride);
     above2 = byte_back(m, 2 * stride);
     above_left = byte_back(m, stride + 1);
-    column = m->position % stride;
+    column = m->column;
     line_column = m->position - m->line_start;
     line_above = line_next = 0;
     if (m->line_before + line_column < m->line_start) {
@@ -96,6 +118,9 @@ static void hash_patches(struct sep_model_state *m, uint32_t value[SEP_PATCH_COU
     value[SEP_PATCH_ABOVE_TWO] = above | above2 << 8 | column << 16;
     value[SEP_PATCH_GRADIENT] = ((above + c[1] - above_left) & 255) | (column & 15) << 8;
     value[SEP_PATCH_LINEAR] = ((2 * above - above2) & 255) | (column & 15) << 8;
+    value[SEP_PATCH_WORD_SKIP] = mix(m->word + c[1], m->word_before2 + 1);
+    value[SEP_PATCH_FORMAT] = mix(m->format, c[1]);
+    value[SEP_PATCH_LINE_START] = m->line_hash << 8 | line_column;
     value[SEP_PATCH_MATCH] = m->match[expected].predicted |
                              (m->match[expected].length < 31 ? m->match[expected].length : 31)
                                  << 16;
@@ -103,8 +128,11 @@ static void hash_patches(struct sep_model_state *m, uint32_t value[SEP_PATCH_COU
 
 void sep_patch_begin(struct sep_model_state *m)
 {
+    for (uint32_t e = 0; e < SEP_EXPERTS_MAX; e++)
+        m->patch[e] = e < m->slot_experts ? m->profile->patch[e] : 0;
+    m->column = 0;
     m->word = m->word_before = m->word_before2 = 0;
-    m->line_start = m->line_before = 0;
+    m->line_start = m->line_before = m->line_hash = m->format = 0;
     memset(m->indirect1, 0, sizeof m->indirect1);
     memset(m->indirect2, 0, sizeof m->indirect2);
     sep_patch_next(m);
@@ -112,11 +140,9 @@ void sep_patch_begin(struct sep_model_state *m)
 
 void sep_patch_next(struct sep_model_state *m)
 {
-    uint32_t value[SEP_PATCH_COUNT];
-
-    if (m->position != 0)
+    if (m->position != 0) {
         follow(m);
-    hash_patches(m, value);
-    for (uint32_t e = 0; e < m->slot_experts; e++)
-        m->seed[e] = mix(value[m->profile->patch[e]], e * SEP_HASH_3);
+        m->column = m->column + 1 < m->stride ? m->column + 1 : 0;
+    }
+    see_patches(m);
 }

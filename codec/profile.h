@@ -41,6 +41,9 @@ enum sep_patch {
     SEP_PATCH_ABOVE_TWO,    /* above, two above, column */
     SEP_PATCH_GRADIENT,     /* above + c1 - the byte before above, column modulo 16 */
     SEP_PATCH_LINEAR,       /* 2 above - two above, column modulo 16 */
+    SEP_PATCH_WORD_SKIP,    /* letters since the last non-letter, the word before the one before */
+    SEP_PATCH_FORMAT,       /* classes of the last eight bytes, c1 */
+    SEP_PATCH_LINE_START,   /* first two bytes of the line, column */
     SEP_PATCH_COUNT
 };
 
@@ -53,11 +56,17 @@ struct sep_profile {
 };
 
 enum sep_profile_number {
-    SEP_PROFILE_GENERIC, /* text, markup, source, logs, genomes */
-    SEP_PROFILE_RECORDS, /* fixed-size records, arrays, samples: has a stride */
-    SEP_PROFILE_BINARY,  /* machine code and other binary data */
+    SEP_PROFILE_GENERIC,      /* text, markup, source, logs, genomes */
+    SEP_PROFILE_RECORDS,      /* fixed-size records, arrays, samples: has a stride */
+    SEP_PROFILE_BINARY,       /* machine code and other binary data */
+    SEP_PROFILE_GENERIC_FAST, /* the same three with six slot experts */
+    SEP_PROFILE_RECORDS_FAST,
+    SEP_PROFILE_BINARY_FAST,
     SEP_PROFILE_COUNT
 };
+
+/* From a profile to its fast form. */
+#define SEP_PROFILE_TO_FAST 3u
 
 extern const struct sep_profile sep_profiles[SEP_PROFILE_COUNT];
 

@@ -72,17 +72,13 @@ static inline void sep_range_encode(struct sep_range_encoder *c, uint32_t start,
 /* Returns the size of the whole output; it was cut when this is above the capacity. */
 static inline size_t sep_range_encode_end(struct sep_range_encoder *c)
 {
-    size_t tail = 0;
-
-    /* The number in the range with most zeros at its end: range >= 2^24, so 24 of them exist. */
+    /* The number in the range with most zeros at its end: range >= 2^24, so 24 of them exist. Three
+     * bytes of zeros are not written at all, and a fourth is taken back. */
     c->low = (c->low + 0x00ffffffu) & ~(uint64_t)0x00ffffffu;
-    for (unsigned k = 0; k < 5; k++)
-        sep_range_shift(c);
-    while (tail < SEP_RANGE_TAIL && c->written > 0 && c->written <= c->capacity &&
-           c->output[c->written - 1] == 0) {
+    sep_range_shift(c);
+    sep_range_shift(c);
+    if (c->written > 0 && c->written <= c->capacity && c->output[c->written - 1] == 0)
         c->written--;
-        tail++;
-    }
     return c->written;
 }
 

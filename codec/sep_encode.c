@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * sep_encode.c - encodes one SEP block: choice of profile, stride and transform, then the model.
+ *
+ * Levels. 1 to 3: fast profiles, one vector of experts. 4 to 9: full profiles, two vectors. No more
+ * than two are offered: neither more experts nor choosing on the whole block instead of a sample
+ * made blocks measurably smaller (docs/notes/codec.md).
  */
 #include <string.h>
 
@@ -11,6 +15,7 @@
 #include "transform.h"
 
 #define CANDIDATES_MAX 4u
+#define LEVEL_FULL     4u          /* first level with the full profiles */
 #define SAMPLE_SIZE    (12u << 10) /* bytes coded to compare candidates; shorter blocks whole */
 
 /* Codes BYTES with the model; returns the size that CAPACITY would have had to hold, or any value
@@ -38,8 +43,8 @@ static size_t code_bytes(struct sep_context *context, const struct sep_block_inf
     return sep_range_encode_end(&coder);
 }
 
-/* What a block of this look may be coded as; the first is the one that needs no reason. */
-static unsigned propose(const struct sep_analysis *analysis,
+/* What a block of this look may be coded as. */
+static unsigned propose(const struct sep_analysis *analysis, uint8_t level,
                         struct sep_block_info candidates[CANDIDATES_MAX])
 {
     unsigned count = 0;
@@ -55,11 +60,14 @@ static unsigned propose(const struct sep_analysis *analysis,
     if (analysis->stride != 0)
         candidates[count++] =
             (struct sep_block_info){.profile = SEP_PROFILE_RECORDS, .stride = analysis->stride};
+    for (unsigned k = 0; k < count && level < LEVEL_FULL; k++)
+        candidates[k].profile = (uint8_t)(candidates[k].profile + SEP_PROFILE_TO_FAST);
     return count;
 }
 
 /* The candidate that codes a sample from the middle of the block best. */
-static struct sep_block_info choose(struct sep_context *context, const uint8_t *plain, size_t size)
+static struct sep_block_info choose(struct sep_context *context, uint8_t level,
+                                    const uint8_t *plain, size_t size)
 {
     struct sep_block_info candidates[CANDIDATES_MAX];
     const size_t sample_size = size < SAMPLE_SIZE ? size : SAMPLE_SIZE;
@@ -69,7 +77,7 @@ static struct sep_block_info choose(struct sep_context *context, const uint8_t *
     unsigned count, best = 0;
 
     sep_analyse(plain, size, &analysis);
-    count = propose(&analysis, candidates);
+    count = propose(&analysis, level, candidates);
     for (unsigned k = 0; k < count && count > 1; k++) {
         const uint8_t *bytes = sample;
         size_t written;
@@ -104,7 +112,7 @@ enum sep_status sep_block_encode(struct sep_context *context, uint8_t level, con
         context->scratch = sep_allocate(SEP_BLOCK_SIZE_MAX);
     if (context->model == NULL || context->scratch == NULL)
         return SEP_ERROR_MEMORY;
-    info = choose(context, plain, plain_size);
+    info = choose(context, level, plain, plain_size);
     if (info.transform != SEP_TRANSFORM_NONE) {
         memcpy(context->scratch, plain, plain_size);
         sep_transform_apply(info.transform, context->scratch, plain_size);

@@ -70,8 +70,9 @@ struct sep_match {
 
 struct sep_model_state {
     /* Inputs of the next nibble, set by the patches and the match model. */
-    _Alignas(
-        32) uint32_t seed[SEP_EXPERTS_MAX]; /* hash of each slot expert's patch, for both nibbles */
+    _Alignas(32) uint32_t patch[SEP_EXPERTS_MAX]; /* enum sep_patch of the slot experts, then 0 */
+    uint32_t patch_value[SEP_PATCH_COUNT];        /* what each patch sees, for the whole byte */
+    _Alignas(32) uint32_t seed[SEP_EXPERTS_MAX];  /* its hash for each slot expert */
     _Alignas(32) uint32_t line[SEP_EXPERTS_MAX];  /* cache line to look in */
     _Alignas(32) uint32_t check[SEP_EXPERTS_MAX]; /* what the slot must hold, 16 bits */
     uint32_t match_confidence[SEP_MATCHES];
@@ -103,14 +104,16 @@ struct sep_model_state {
     uint32_t match_shift[SEP_MATCHES];
     uint32_t bias2_mask;
     const struct sep_profile *profile;
-    uint32_t stride;
-    uint32_t high; /* high nibble of the byte under way, once it is known */
+    uint32_t stride;     /* never 0 */
+    uint32_t column;     /* position modulo stride */
+    uint32_t has_stride; /* the block names one */
+    uint32_t high;       /* high nibble of the byte under way, once it is known */
     struct sep_match match[SEP_MATCHES];
 
     /* Text and line state of the patches. */
     uint32_t word, word_before, word_before2;
     uint32_t line_start, line_before;
-    uint32_t line_hash;
+    uint32_t line_hash, format;
     uint32_t indirect_before[2];
     uint16_t indirect1[256];
     uint16_t indirect2[65536];
