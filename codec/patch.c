@@ -61,8 +61,8 @@ static void follow(struct sep_model_state *m)
         m->line_before = m->line_start;
         m->line_start = m->position;
     }
-    m->indirect1[c2] = (uint16_t)(m->indirect1[c2] << 8 | c1);
-    m->indirect2[c3 << 8 | c2] = (uint16_t)(m->indirect2[c3 << 8 | c2] << 8 | c1);
+    m->indirect1[c2] = (uint16_t)((uint32_t)m->indirect1[c2] << 8 | c1);
+    m->indirect2[c3 << 8 | c2] = (uint16_t)((uint32_t)m->indirect2[c3 << 8 | c2] << 8 | c1);
 }
 
 static void see_patches(struct sep_model_state *m)
