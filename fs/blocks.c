@@ -167,6 +167,7 @@ static int decode_new(struct fs *fs, struct sep_context *context, uint64_t id, u
         fs_buffer_put(fs, memory, *capacity);
         return error;
     }
+    fs_promote_read(fs, &block, ino);
     *data = memory;
     *size = block.plain_size;
     return 0;

@@ -23,9 +23,10 @@
 
 /* Why a pass runs. */
 enum compact_kind {
-    COMPACT_ASKED, /* a request: somebody may be waiting */
-    COMPACT_TIMER, /* blocks on the hot list have become old enough */
-    COMPACT_REPACK /* only shared blocks of which less than half is left */
+    COMPACT_ASKED,  /* a request: somebody may be waiting */
+    COMPACT_TIMER,  /* blocks on the hot list have become old enough */
+    COMPACT_REPACK, /* only shared blocks of which less than half is left */
+    COMPACT_PROMOTE /* blocks decoded often go back to the hot codec */
 };
 
 /* ---- planning ------------------------------------------------------------------------------ */
@@ -170,7 +171,7 @@ struct compact_pass {
 
 /* compact_pass.c: everything from writing back to collecting garbage. */
 int compact_pass_whole(struct compact_pass *pass);
-/* compact_run.c: does what PLAN yields. 0 or the error that ended it; -ECANCELED when the compactor stops. */
+/* compact_run.c: does what PLAN yields; in a COMPACT_PROMOTE pass, promotes. 0 or the error that ended it; -ECANCELED when the compactor stops. */
 int compact_pass_run(struct compact_pass *pass, struct compact_plan *plan);
 
 /* compact_recode.c */
@@ -196,6 +197,9 @@ int compact_window_flush(struct compact_pass *pass, bool last);
 /* Brings an encoded shared block into the index; *payload_size of JOB is what it takes. */
 int compact_share_apply(struct compact_pass *pass, struct compact_unit *unit,
                         const struct gpu_job *job);
+
+/* compact_promote.c: feeds the blocks that were decoded often. */
+int compact_promote(struct compact_pass *pass);
 
 /* compact_recount.c: sets the stored bytes of every inode to the sum over its extents. */
 int compact_recount(struct fs *fs, const volatile bool *stop);

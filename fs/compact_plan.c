@@ -107,6 +107,7 @@ int compact_plan_due(struct fs *fs, uint64_t *block, int64_t *due, bool *cold_no
 {
     const struct fs_compact_request none = {0};
     struct compact_plan plan;
+    int64_t newest = INT64_MIN;
     int error = compact_plan_begin(&plan, fs, &none, COMPACT_TIMER);
 
     while (error == 0) {
@@ -123,6 +124,9 @@ int compact_plan_due(struct fs *fs, uint64_t *block, int64_t *due, bool *cold_no
             if (error != 0)
                 break;
             *block = hot.block + 1;
+            /* Promoted blocks are younger than their ids: all entries must be looked at. */
+            *cold_now |= hot.stored_at < newest;
+            newest = hot.stored_at > newest ? hot.stored_at : newest;
             if (compact_cold(&plan, hot.stored_at))
                 plan.due = plan.now;
             *cold_now |= plan.file.policy.cold_now;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
+#include <time.h>
 
 #include "compact.h"
 
@@ -94,6 +95,12 @@ int compact_damaged(struct compact_pass *pass, const struct compact_unit *unit, 
 
 /* ---- from items to units ------------------------------------------------------------------- */
 
+/* The method is meant as it is, also when it makes the block larger. */
+static bool exact(const struct compact_pass *pass)
+{
+    return pass->request.has_method || pass->kind == COMPACT_PROMOTE;
+}
+
 /* Already on its way: several extents may name one block. */
 static bool in_flight(const struct compact_pass *pass, uint64_t id)
 {
@@ -171,7 +178,7 @@ int compact_feed(struct compact_pass *pass, const struct compact_item *item)
         compact_status_unlock(pass);
         return 0;
     }
-    if (error == 0 && !compact_wants(&unit.block, item->method, pass->request.has_method))
+    if (error == 0 && !compact_wants(&unit.block, item->method, exact(pass)))
         return 0; /* done meanwhile, through another extent */
     if (error == 0)
         error = read_source(pass, &unit);
@@ -273,6 +280,11 @@ static int swap(struct compact_pass *pass, struct compact_unit *unit, const stru
             error = index_pending_remove(txn, changed.id);
         if (error == 0)
             error = charge_owner(pass, txn, unit, &changed, &notify);
+        if (error == 0 && pass->kind == COMPACT_PROMOTE)
+            error = index_hot_add(txn, &(struct index_hot){.block = changed.id,
+                                                           .ino = unit->ino,
+                                                           .number = unit->number,
+                                                           .stored_at = (int64_t)time(NULL)});
         index_end(txn);
     }
     index_release(index, bytes);
@@ -309,7 +321,7 @@ static bool worth_it(const struct compact_pass *pass, const struct compact_unit 
     const bool faster = rank(job->used.codec) < rank(block->codec) ||
                         (job->used.codec == block->codec && job->used.level < block->level);
 
-    return job->payload_size < block->at.payload_size || (pass->request.has_method && faster);
+    return job->payload_size < block->at.payload_size || (exact(pass) && faster);
 }
 
 int compact_recode_apply(struct compact_pass *pass, struct compact_unit *unit,

@@ -257,7 +257,7 @@ int compact_pass_run(struct compact_pass *pass, struct compact_plan *plan)
     int error;
 
     pass->committed_at = compact_now_ms();
-    error = feed_all(pass, plan);
+    error = pass->kind == COMPACT_PROMOTE ? compact_promote(pass) : feed_all(pass, plan);
     if (error == 0)
         error = drain(pass);
     if (error != 0 && pass->error == 0)

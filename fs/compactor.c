@@ -259,6 +259,10 @@ static void on_timer(struct fs_compactor *compactor)
         compactor->due = due;
     if (error == 0 && compactor->due <= now)
         error = timed_pass(compactor, COMPACT_TIMER);
+    if (error == 0 && fs_promote_ready(compactor->fs)) {
+        error = timed_pass(compactor, COMPACT_PROMOTE);
+        compactor->next_block = 0; /* what was promoted is on the hot list under its old id */
+    }
     if (error == 0 && now - compactor->walked_at > DAY_S) {
         compactor->walked_at = now;
         error = timed_pass(compactor, COMPACT_REPACK);

@@ -18,6 +18,7 @@
 
 #include "index/index.h"
 #include "options.h"
+#include "promote.h"
 
 struct fuse_session;
 struct fs_buffers;
@@ -53,6 +54,7 @@ struct fs {
     struct fs_control *control;     /* control.h; NULL when read-only */
     struct fuse_session *session;   /* NULL in unit tests */
     struct fs_counters counters;
+    struct fs_promote promote; /* promote.h */
 };
 
 /* Starts everything above the index (workers, cache, write-back, reaper, compactor) on an open

@@ -569,6 +569,54 @@ static void timer_compacts_what_is_old(void **state)
     free(bytes);
 }
 
+static void read_once(struct store *store, uint64_t ino, uint8_t *bytes)
+{
+    struct fs_inode *inode;
+
+    assert_int_equal(fs_inode_hold(&store->fs, ino, &inode), 0);
+    assert_int_equal(fs_file_read(&store->fs, inode, NULL, bytes, STORE_BLOCK, 0), STORE_BLOCK);
+    fs_inode_drop(&store->fs, inode);
+}
+
+/* With promote, a cold block that is decoded again and again goes back to the hot codec, and is on
+ * the hot list again. Once or twice changes nothing. */
+static void promotes_what_is_read_often(void **state)
+{
+    struct store store;
+    uint8_t *bytes = malloc(STORE_BLOCK);
+    struct index_extent extent;
+    uint64_t often;
+    uint64_t seldom;
+
+    store_create(&store);
+    store.options.promote = true;
+    store.options.cache = 0;
+    store.options.cold_after = 8; /* the timer comes every two seconds */
+    store_start(&store);
+    store_text(bytes, STORE_BLOCK, 2);
+    seldom = store_file(&store, INDEX_ROOT_INO, "seldom", bytes, STORE_BLOCK);
+    store_text(bytes, STORE_BLOCK, 1);
+    often = store_file(&store, INDEX_ROOT_INO, "often", bytes, STORE_BLOCK);
+    assert_int_equal(store_compact(&store, &all).error, 0);
+    assert_int_equal(store_space(&store).hot_blocks, 0);
+    for (unsigned i = 0; i < 3; i++)
+        read_once(&store, often, bytes);
+    read_once(&store, seldom, bytes);
+    for (unsigned i = 0; i < 1200; i++) {
+        if (store_block(&store, often, 0, &extent).codec == SEP_CODEC_ZSTD)
+            break;
+        usleep(50000);
+    }
+    assert_int_equal(store_block(&store, often, 0, &extent).codec, SEP_CODEC_ZSTD);
+    assert_int_equal(store_space(&store).hot_blocks, 1);
+    assert_int_equal(store_block(&store, seldom, 0, &extent).codec, SEP_CODEC_SEP);
+    assert_int_equal(store_inode(&store, often).stored, charged(&store, often));
+    store_text(bytes, STORE_BLOCK, 1);
+    store_expect(&store, often, bytes, STORE_BLOCK);
+    teardown(&store);
+    free(bytes);
+}
+
 static void half_empty_shared_blocks_are_repacked(void **state)
 {
     struct store store;
@@ -618,6 +666,7 @@ int main(void)
         cmocka_unit_test(stops_in_the_middle),
         cmocka_unit_test(pauses),
         cmocka_unit_test(timer_compacts_what_is_old),
+        cmocka_unit_test(promotes_what_is_read_often),
         cmocka_unit_test(half_empty_shared_blocks_are_repacked),
     };
 
