@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * stats.h - what sepfs-stats measures (stats_collect.c) and how it is printed (stats_print.c).
- * Sizes are bytes. "Plain" is what users wrote, "stored" what lies in packs for it, record headers
- * included.
+ * stats.h - what sepfs-stats measures (stats_collect.c, stats_tree.c) and how it is printed
+ * (stats_print.c, stats_prometheus.c). Sizes are bytes. "Plain" is what users wrote, "stored" what
+ * lies in packs for it, record headers included.
  */
 #ifndef TOOLS_STATS_H
 #define TOOLS_STATS_H
@@ -88,6 +88,10 @@ struct stats_result {
     struct stats_fields daemon; /* when whole and mounted */
     struct stats_tree tree;     /* otherwise */
 };
+
+/* Adds one to the counter for inodes of this type. */
+void stats_count_type(uint32_t mode, uint64_t *files, uint64_t *directories, uint64_t *symlinks,
+                      uint64_t *others);
 
 int stats_collect_store(struct index *index, const volatile bool *stop, struct stats_store *store);
 
