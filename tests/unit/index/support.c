@@ -28,6 +28,13 @@ void scratch_make(char *path)
     assert_non_null(mkdtemp(path));
 }
 
+void scratch_make_fast(char *path)
+{
+    snprintf(path, 256, "/dev/shm/sepfs-index-XXXXXX");
+    if (mkdtemp(path) == NULL)
+        scratch_make(path);
+}
+
 static int remove_one(const char *path, const struct stat *status, int type, struct FTW *walk)
 {
     (void)status;
@@ -391,25 +398,30 @@ bool fault_hit(void)
     return true;
 }
 
+static bool table_hit(void)
+{
+    return !fault.spare_table && fault_hit();
+}
+
 static int fault_openat(int dir, const char *path, int flags, mode_t mode)
 {
-    return fault_hit() ? -1 : openat(dir, path, flags, mode);
+    return table_hit() ? -1 : openat(dir, path, flags, mode);
 }
 
 static ssize_t fault_pread(int fd, void *data, size_t size, off_t offset)
 {
-    return fault_hit() ? -1 : pread(fd, data, size, offset);
+    return table_hit() ? -1 : pread(fd, data, size, offset);
 }
 
 static ssize_t fault_pwrite(int fd, const void *data, size_t size, off_t offset)
 {
-    return fault_hit() ? -1 : pwrite(fd, data, size, offset);
+    return table_hit() ? -1 : pwrite(fd, data, size, offset);
 }
 
 /* A write that fails has written half of its first part, as a full disk does it. */
 static ssize_t fault_pwritev(int fd, const struct iovec *parts, int count, off_t offset)
 {
-    if (!fault_hit())
+    if (!table_hit())
         return pwritev(fd, parts, count, offset);
     const int error = errno;
     const ssize_t half = pwrite(fd, parts->iov_base, parts->iov_len / 2, offset);
@@ -420,22 +432,22 @@ static ssize_t fault_pwritev(int fd, const struct iovec *parts, int count, off_t
 
 static int fault_fsync(int fd)
 {
-    return fault_hit() ? -1 : fsync(fd);
+    return table_hit() ? -1 : fsync(fd);
 }
 
 static int fault_fdatasync(int fd)
 {
-    return fault_hit() ? -1 : fdatasync(fd);
+    return table_hit() ? -1 : fdatasync(fd);
 }
 
 static int fault_ftruncate(int fd, off_t size)
 {
-    return fault_hit() ? -1 : ftruncate(fd, size);
+    return table_hit() ? -1 : ftruncate(fd, size);
 }
 
 static int fault_fallocate(int fd, int mode, off_t offset, off_t size)
 {
-    if (fault_hit())
+    if (table_hit())
         return -1;
     if (fault.no_fallocate) {
         errno = EOPNOTSUPP;
@@ -453,12 +465,12 @@ static int fault_fallocate(int fd, int mode, off_t offset, off_t size)
 
 static int fault_fstat(int fd, struct stat *status)
 {
-    return fault_hit() ? -1 : fstat(fd, status);
+    return table_hit() ? -1 : fstat(fd, status);
 }
 
 static int fault_fstatvfs(int fd, struct statvfs *status)
 {
-    if (fault_hit() || fstatvfs(fd, status) < 0)
+    if (table_hit() || fstatvfs(fd, status) < 0)
         return -1;
     if (fault.host_free != UINT64_MAX)
         status->f_bavail = status->f_bfree = fault.host_free / status->f_frsize;
@@ -467,27 +479,27 @@ static int fault_fstatvfs(int fd, struct statvfs *status)
 
 static int fault_mkdirat(int dir, const char *path, mode_t mode)
 {
-    return fault_hit() ? -1 : mkdirat(dir, path, mode);
+    return table_hit() ? -1 : mkdirat(dir, path, mode);
 }
 
 static int fault_renameat(int from_dir, const char *from, int to_dir, const char *to)
 {
-    return fault_hit() ? -1 : renameat(from_dir, from, to_dir, to);
+    return table_hit() ? -1 : renameat(from_dir, from, to_dir, to);
 }
 
 static int fault_unlinkat(int dir, const char *path, int flags)
 {
-    return fault_hit() ? -1 : unlinkat(dir, path, flags);
+    return table_hit() ? -1 : unlinkat(dir, path, flags);
 }
 
 static int fault_flock(int fd, int operation)
 {
-    return fault_hit() ? -1 : flock(fd, operation);
+    return table_hit() ? -1 : flock(fd, operation);
 }
 
 static DIR *fault_fdopendir(int fd)
 {
-    return fault_hit() ? NULL : fdopendir(fd);
+    return table_hit() ? NULL : fdopendir(fd);
 }
 
 const struct index_io fault_io = {

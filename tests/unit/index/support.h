@@ -20,6 +20,8 @@
 
 /* A fresh directory below $TMPDIR or /tmp; PATH: 256 bytes. */
 void scratch_make(char *path);
+/* The same on a memory file system where there is one: for tests that sync thousands of times. */
+void scratch_make_fast(char *path);
 void scratch_remove(const char *path);
 /* Copies a tree of regular files and directories, sizes and modes included. */
 void copy_tree(const char *from, const char *to);
@@ -70,6 +72,7 @@ struct fault {
     uint64_t fail_at;         /* 0 = never; the call with this number fails */
     bool forever;             /* and all after it */
     int error;                /* errno */
+    bool spare_table;         /* calls of fault_io neither count nor fail: those of LMDB do */
     bool no_fallocate;        /* fallocate fails with EOPNOTSUPP */
     uint64_t host_full_after; /* bytes that fallocate may still hand out; UINT64_MAX = no limit */
     uint64_t host_free;       /* what statvfs says is free, bytes; UINT64_MAX = the truth */
