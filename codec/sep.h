@@ -56,7 +56,8 @@ const char *sep_status_text(enum sep_status status);
 /* What to encode with. level 0 means the codec's default. */
 struct sep_method {
     uint8_t codec; /* enum sep_codec */
-    uint8_t level; /* zstd 1..19 (default 3), lz4 1..12 (default 1), sep 1..9 (default 5), raw 0 */
+    uint8_t level; /* zstd 1..19 (default 3), lz4 1..12 (default 1), raw 0; sep 1..9 (default 5):
+                      1 to 3 are one fast setting, 4 to 9 one full setting */
 };
 
 /* Parses "raw", "lz4", "lz4:N", "zstd", "zstd:N", "sep", "sep:N".
