@@ -151,6 +151,11 @@ void ops_reply_error(fuse_req_t req, int error)
     fuse_reply_err(req, -error);
 }
 
+int ops_stale(int error)
+{
+    return error == -ENOENT ? -ESTALE : error;
+}
+
 struct timespec ops_now(void)
 {
     struct timespec now;

@@ -50,6 +50,9 @@ struct ops *ops_of(fuse_req_t req);
 void *ops_buffer(struct ops *ops);
 /* Answers with an error given as 0 or a negative errno. */
 void ops_reply_error(fuse_req_t req, int error);
+/* An inode that the kernel names is gone: -ESTALE makes it look the path up again, where -ENOENT
+ * would be believed although the name may have been given to another inode meanwhile. */
+int ops_stale(int error);
 struct timespec ops_now(void);
 
 /* attributes; the first three inside a transaction */

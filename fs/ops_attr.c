@@ -84,7 +84,7 @@ void ops_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
         index_end(txn);
     }
     if (error != 0)
-        ops_reply_error(req, error);
+        ops_reply_error(req, ops_stale(error));
     else
         fuse_reply_attr(req, &stat, ops->timeout);
 }
@@ -153,6 +153,15 @@ static int truncate_to(struct ops *ops, fuse_req_t req, fuse_ino_t ino, off_t si
     return error;
 }
 
+/* A kernel that owns the times (-o writeback) writes them back for inodes without names too, after
+ * they are gone. It ignores the answer but would report an error at the next syncfs. */
+static bool is_late_times(const struct ops *ops, int to_set)
+{
+    return ops->fs->options.writeback && (to_set & FUSE_SET_ATTR_CTIME) != 0 &&
+           (to_set &
+            (FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID | FUSE_SET_ATTR_SIZE)) == 0;
+}
+
 void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *wish, int to_set,
                  struct fuse_file_info *fi)
 {
@@ -178,8 +187,12 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *wish, int to_set,
             ops_stat(fs, &attr, &stat);
         index_end(txn);
     }
+    if (error == -ENOENT && is_late_times(ops, to_set)) {
+        stat = (struct stat){.st_ino = ino, .st_mode = S_IFREG};
+        error = 0;
+    }
     if (error != 0)
-        ops_reply_error(req, error);
+        ops_reply_error(req, ops_stale(error));
     else
         fuse_reply_attr(req, &stat, ops->timeout);
 }

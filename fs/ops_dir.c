@@ -31,7 +31,7 @@ void ops_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     const int error = fs_inode_open(fs, ino, &inode);
 
     if (error != 0) {
-        ops_reply_error(req, error);
+        ops_reply_error(req, ops_stale(error));
         return;
     }
     fi->fh = (uintptr_t)inode;

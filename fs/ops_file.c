@@ -41,7 +41,7 @@ static int open_handle(struct fs *fs, uint64_t ino, struct fuse_file_info *fi)
     error = fs_inode_open(fs, ino, &handle->inode);
     if (error != 0) {
         free(handle);
-        return error;
+        return ops_stale(error);
     }
     handle->flags = fi->flags;
     if (hides_pages(handle->flags))
@@ -132,6 +132,11 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, of
     const bool append = (fi->flags & O_APPEND) != 0 && !fs->options.writeback;
     ssize_t count = offset < 0 ? -EINVAL : drop_privileges(ops, req, ino);
 
+    if (fi->writepage) { /* the kernel may have been told st_blocks before it sent this */
+        pthread_mutex_lock(&handle_of(fi)->inode->overlay_lock);
+        handle_of(fi)->inode->stat_stale = true;
+        pthread_mutex_unlock(&handle_of(fi)->inode->overlay_lock);
+    }
     if (count == 0)
         count = fs_file_write(fs, handle_of(fi)->inode, data, size, (uint64_t)offset, append);
     if (count < 0)
@@ -180,7 +185,9 @@ void ops_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, struct 
 
     (void)ino;
     if (fs->options.writeback)
-        result = -ENOSYS; /* only the kernel knows size and data then: it reports no holes */
+        /* What looks like a hole here may be data that the kernel has not sent: it answers by itself
+         * then, that everything up to the end is data. */
+        result = -ENOSYS;
     else if (offset < 0)
         result = -ENXIO;
     else if (whence == SEEK_DATA || whence == SEEK_HOLE)

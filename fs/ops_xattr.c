@@ -26,13 +26,14 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* 0 when NAME may be stored. */
-static int check_name(const char *name)
+/* 0 when NAME may be stored and read. Without -o acl nobody enforces a list, so none is taken or
+ * shown: cp falls back to the mode, and setfacl says that it can't. */
+static int check_name(const struct fs *fs, const char *name)
 {
     if (fs_virtual_name(name) && strcmp(name, FS_POLICY_XATTR) != 0)
         return -EPERM;
     if (is_acl(name))
-        return 0;
+        return fs->options.acl ? 0 : -EOPNOTSUPP;
     if (!begins(name, "user.") && !begins(name, "trusted.") && !begins(name, "security."))
         return -EOPNOTSUPP;
     return strchr(name, '.')[1] == '\0' ? -EINVAL : 0;
@@ -90,7 +91,9 @@ void ops_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
             error = 0;
         }
     } else {
-        error = get_stored(ops, ino, name, buffer, &length);
+        error = check_name(ops->fs, name);
+        if (error == 0)
+            error = get_stored(ops, ino, name, buffer, &length);
     }
     if (error != 0)
         ops_reply_error(req, error);
@@ -112,7 +115,8 @@ static int list_names(struct fs *fs, fuse_ino_t ino, bool privileged, char *buff
         const size_t length = strlen(name) + 1;
 
         memcpy(after, name, length);
-        if (fs_virtual_name(name) || (!privileged && begins(name, "trusted.")))
+        if (fs_virtual_name(name) || (!privileged && begins(name, "trusted.")) ||
+            (is_acl(name) && !fs->options.acl))
             continue;
         if (*used + length > XATTR_LIST_MAX) {
             error = -E2BIG;
@@ -169,8 +173,7 @@ static bool in_groups(fuse_req_t req, uint32_t gid)
     return false;
 }
 
-/* An access list changes the mode; one that says no more than the mode is not stored. Also without
- * -o acl, when lists are kept but not enforced: cp -a sets modes in no other way. */
+/* An access list changes the mode; one that says no more than the mode is not stored. */
 static int apply_acl(fuse_req_t req, struct index_inode *attr, const char *name, const void *value,
                      size_t size, bool *keep)
 {
@@ -207,7 +210,7 @@ static int set_in(struct ops *ops, fuse_req_t req, struct index_txn *txn, fuse_i
 {
     struct index_inode attr;
     bool keep = true;
-    int error = fs_attr_get(ops->fs, txn, ino, &attr);
+    int error = ops_stale(fs_attr_get(ops->fs, txn, ino, &attr));
 
     if (error == 0 && is_acl(name))
         error = apply_acl(req, &attr, name, value, size, &keep);
@@ -234,7 +237,7 @@ void ops_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *
     struct fs_policy policy = {.hot = fs->options.hot, .cold = fs->options.cold};
     struct index_txn *txn;
     char text[INDEX_NAME_MAX + 1], reason[256];
-    int error = check_name(name);
+    int error = check_name(fs, name);
 
     if (error == 0 && size > INDEX_XATTR_SIZE_MAX)
         error = -E2BIG;
@@ -265,7 +268,7 @@ void ops_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
     struct fs *fs = ops_of(req)->fs;
     const struct fs_policy policy = {.hot = fs->options.hot, .cold = fs->options.cold};
     struct index_txn *txn;
-    int error = check_name(name);
+    int error = check_name(fs, name);
 
     if (error == 0)
         error = index_begin(fs->index, INDEX_WRITE, &txn);
