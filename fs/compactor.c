@@ -152,8 +152,9 @@ bool compact_gate(struct compact_pass *pass)
         } while (!compactor->stop && foreground_busy(pass) &&
                  compact_now_ms() - begin < BUSY_WAIT_MS);
     }
+    const bool go_on = !compactor->stop;
     pthread_mutex_unlock(&compactor->mutex);
-    return !compactor->stop;
+    return go_on;
 }
 
 /* ---- passes -------------------------------------------------------------------------------- */
