@@ -102,6 +102,10 @@ bool compact_cold(struct compact_plan *plan, int64_t stored_at)
 
     if (plan->request->all || plan->file.policy.cold_now)
         return true;
+    /* Who asks for a fast codec wants it for what is in use, too. */
+    if (plan->request->has_method && plan->request->older_than == 0 &&
+        compact_class(plan->request->method) == INDEX_HOT)
+        return true;
     /* A clock that was set back must not keep a block hot for years. */
     if (left_alone > plan->now + plan->age)
         return true;

@@ -19,6 +19,7 @@ struct sum {
     uint64_t stored; /* the inode's, when summing began */
     uint64_t bytes;  /* so far */
     uint64_t number; /* next extent */
+    bool inside;     /* ino is being summed; otherwise the search goes on from there */
 };
 
 /* 1: the sum is complete, 0: more extents follow, negative errno. */
@@ -57,57 +58,52 @@ static int correct(struct index_txn *txn, const struct sum *sum, bool *changed)
     return index_inode_put(txn, &inode);
 }
 
-/* One transaction's worth of inodes and extents from sum on. 1: more, 0: the end. */
-static int step(struct fs *fs, struct sum *sum)
+/* Looks at the next inode: enters it if it is a file that may have extents, else passes it by.
+ * 1: go on, 0: there is none, negative errno. */
+static int next_inode(struct index_txn *txn, struct sum *sum)
 {
-    struct index_txn *txn;
+    struct index_inode inode;
+    const int error = index_inode_next(txn, sum->ino, &inode);
+
+    if (error != 0)
+        return error == -ENOENT ? 0 : error;
+    *sum = (struct sum){.ino = inode.ino, .stored = inode.stored, .inside = true};
+    if (!S_ISREG(inode.mode) || (inode.flags & INDEX_INODE_INLINE))
+        *sum = (struct sum){.ino = inode.ino + 1};
+    return 1;
+}
+
+/* One transaction's worth of inodes and extents. It ends after a change, which *changed names, so
+ * that the kernel is told outside. 1: more, 0: the end, negative errno. */
+static int step(struct index_txn *txn, struct sum *sum, uint64_t *changed)
+{
     unsigned visits = 0;
-    bool changed = false;
-    uint64_t ino = 0;
-    int result = index_begin(fs->index, INDEX_WRITE, &txn);
 
-    if (result != 0)
-        return result;
-    result = 1;
-    /* Ends after a change, to tell the kernel outside the transaction. */
-    while (result > 0 && visits < EXTENTS_MAX && !changed) {
-        struct index_inode inode;
+    while (visits < EXTENTS_MAX) {
+        bool corrected;
+        int result;
 
-        if (sum->number == 0) {
-            result = index_inode_next(txn, sum->ino, &inode);
+        if (!sum->inside) {
             visits++;
-            if (result == 0) {
-                sum->ino = inode.ino;
-                sum->stored = inode.stored;
-                sum->bytes = 0;
-                if (!S_ISREG(inode.mode) || (inode.flags & INDEX_INODE_INLINE)) {
-                    sum->ino++;
-                    result = 1;
-                    continue;
-                }
-            } else {
-                result = result == -ENOENT ? 0 : result;
-                break;
-            }
+            result = next_inode(txn, sum);
+            if (result <= 0)
+                return result;
+            continue;
         }
         result = add_extents(txn, sum, &visits);
-        if (result == 0) {
-            result = 1; /* the rest in the next step */
+        if (result < 0)
+            return result;
+        if (result == 0)
+            break; /* the rest of it in the next step */
+        result = correct(txn, sum, &corrected);
+        if (result < 0)
+            return result;
+        *changed = corrected ? sum->ino : 0;
+        *sum = (struct sum){.ino = sum->ino + 1};
+        if (corrected)
             break;
-        }
-        if (result > 0) {
-            const int error = correct(txn, sum, &changed);
-
-            ino = sum->ino++;
-            sum->number = 0;
-            if (error != 0)
-                result = error;
-        }
     }
-    index_end(txn);
-    if (changed)
-        compact_notify(fs, ino);
-    return result;
+    return 1;
 }
 
 int compact_recount(struct fs *fs, const volatile bool *stop)
@@ -115,7 +111,16 @@ int compact_recount(struct fs *fs, const volatile bool *stop)
     struct sum sum = {.ino = 0};
     int more = 1;
 
-    while (more > 0 && !*stop)
-        more = step(fs, &sum);
+    while (more > 0 && !*stop) {
+        struct index_txn *txn;
+        uint64_t changed = 0;
+
+        more = index_begin(fs->index, INDEX_WRITE, &txn);
+        if (more != 0)
+            break;
+        more = step(txn, &sum, &changed);
+        index_end(txn);
+        compact_notify(fs, changed);
+    }
     return more < 0 ? more : 0;
 }

@@ -13,7 +13,9 @@ struct fs_compact_request {
     bool all;                 /* whatever its age; otherwise older_than decides */
     uint32_t older_than;      /* seconds since last written and read; 0 = options.cold_after */
     bool has_method;          /* otherwise each file's policy says */
-    struct sep_method method; /* also a fast one: un-compacts */
+    struct sep_method method; /* also a fast one (lz4, zstd up to 9): un-compacts, whatever the age
+                                 unless older_than is given. What was un-compacted stays so until
+                                 a request names a method or all */
     bool gc;                  /* also collect garbage thoroughly */
 };
 
