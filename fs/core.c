@@ -27,6 +27,8 @@ static unsigned buffers_kept(const struct fs *fs)
 static void stop_parts(struct fs *fs)
 {
     fs_workers_stop(fs); /* runs what is queued: also frees dropped versions */
+    if (fs->reaper != NULL)
+        fs_inode_forget_all(fs);
     fs_reaper_stop(fs);
     fs_writeback_free(fs);
     fs_inodes_free(fs->inodes);

@@ -7,6 +7,9 @@
  *    can load, change and forget the same inode in between.
  *  - An inode is freed when its last hold goes; every dirty version has a hold, so nothing unwritten
  *    is ever forgotten, and the record is then exact.
+ *  - An unlinked inode is deleted only when no handle has it open and the kernel does not refer to it
+ *    any more (`lingering`): between a path walk and the open that ends it, another process may have
+ *    given the name to another inode, and the open must still find the old one whole.
  */
 #include "inode.h"
 
@@ -15,6 +18,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "inoset.h"
 #include "reaper.h"
 
 #define BUCKETS 4096u /* about as many inodes as a busy mount has open and dirty */
@@ -23,6 +27,7 @@ struct fs_inodes {
     pthread_mutex_t mutex;
     pthread_cond_t loaded;
     struct fs_inode *bucket[BUCKETS];
+    struct fs_inoset lingering; /* unlinked, and the kernel has not said FORGET yet */
 };
 
 int fs_inodes_new(struct fs_inodes **inodes)
@@ -55,6 +60,7 @@ void fs_inodes_free(struct fs_inodes *inodes)
             free_inode(inode);
         }
     }
+    fs_inoset_free(&inodes->lingering);
     pthread_mutex_destroy(&inodes->mutex);
     pthread_cond_destroy(&inodes->loaded);
     free(inodes);
@@ -136,12 +142,19 @@ static int load(struct fs *fs, struct fs_inode *inode, bool *unlinked)
     return error;
 }
 
+/* Nobody can want it again, and the reaper does not have it yet. Under the table mutex. */
+static bool is_over(const struct fs_inodes *inodes, const struct fs_inode *inode)
+{
+    return inode->unlinked && inode->opens == 0 && !inode->reaping &&
+           !fs_inoset_has(&inodes->lingering, inode->ino);
+}
+
 /* Drops a hold under the table mutex, which it releases. */
 static void drop_locked(struct fs *fs, struct fs_inode *inode)
 {
     uint64_t ino = inode->ino;
     bool last = --inode->holds == 0;
-    bool reap = inode->unlinked && !inode->reaping && inode->opens == 0 && !inode->detached;
+    bool reap = !inode->detached && is_over(fs->inodes, inode);
 
     if (last && !inode->detached)
         detach(fs->inodes, inode);
@@ -240,7 +253,8 @@ void fs_inode_close(struct fs *fs, struct fs_inode *inode)
     bool reap;
 
     pthread_mutex_lock(&fs->inodes->mutex);
-    reap = --inode->opens == 0 && inode->unlinked && inode->holds > 1;
+    inode->opens--;
+    reap = is_over(fs->inodes, inode) && inode->holds > 1;
     drop_locked(fs, inode);
     if (reap) /* dirty blocks still hold it: let the reaper drop them */
         fs_reaper_push(fs, ino);
@@ -273,7 +287,7 @@ bool fs_inode_claim(struct fs *fs, struct fs_inode *inode)
     bool claimed;
 
     pthread_mutex_lock(&fs->inodes->mutex);
-    claimed = inode->unlinked && inode->opens == 0 && !inode->reaping;
+    claimed = is_over(fs->inodes, inode);
     inode->reaping |= claimed;
     pthread_mutex_unlock(&fs->inodes->mutex);
     return claimed;
@@ -293,6 +307,48 @@ bool fs_inode_set_unlinked(struct fs *fs, uint64_t ino, bool unlinked, bool *ope
     return inode != NULL;
 }
 
+void fs_inode_linger(struct fs *fs, uint64_t ino)
+{
+    pthread_mutex_lock(&fs->inodes->mutex);
+    /* without memory it is deleted at once: an open in that moment is told to look again */
+    (void)fs_inoset_add(&fs->inodes->lingering, ino);
+    pthread_mutex_unlock(&fs->inodes->mutex);
+}
+
+void fs_inode_forgotten(struct fs *fs, uint64_t ino)
+{
+    bool lingered;
+
+    pthread_mutex_lock(&fs->inodes->mutex);
+    lingered = fs_inoset_remove(&fs->inodes->lingering, ino);
+    pthread_mutex_unlock(&fs->inodes->mutex);
+    if (lingered)
+        fs_reaper_push(fs, ino);
+}
+
+void fs_inode_forget_all(struct fs *fs)
+{
+    uint64_t ino;
+
+    do {
+        pthread_mutex_lock(&fs->inodes->mutex);
+        ino = fs_inoset_pop(&fs->inodes->lingering);
+        pthread_mutex_unlock(&fs->inodes->mutex);
+        if (ino != 0)
+            fs_reaper_push(fs, ino);
+    } while (ino != 0);
+}
+
+static bool lingers(struct fs *fs, uint64_t ino)
+{
+    bool found;
+
+    pthread_mutex_lock(&fs->inodes->mutex);
+    found = fs_inoset_has(&fs->inodes->lingering, ino);
+    pthread_mutex_unlock(&fs->inodes->mutex);
+    return found;
+}
+
 int fs_inode_unlinked(struct fs *fs, struct index_txn *txn, struct index_inode *attr)
 {
     /* more extents than this would hold up everybody else in the transaction */
@@ -302,9 +358,9 @@ int fs_inode_unlinked(struct fs *fs, struct index_txn *txn, struct index_inode *
 
     if (error != 0)
         return error;
-    if (fs_inode_set_unlinked(fs, attr->ino, true, &open)) {
+    if (fs_inode_set_unlinked(fs, attr->ino, true, &open) || lingers(fs, attr->ino)) {
         error = index_orphan_set(txn, attr->ino, 0);
-        if (error == 0 && !open)
+        if (error == 0 && !open && !lingers(fs, attr->ino))
             fs_reaper_push(fs, attr->ino);
         return error;
     }

@@ -84,9 +84,19 @@ int fs_attr_get(struct fs *fs, struct index_txn *txn, uint64_t ino, struct index
  * overlay. */
 int fs_attr_put(struct fs *fs, struct index_txn *txn, const struct index_inode *attr);
 
+/* Before fs_inode_unlinked: the kernel refers to this inode, and will say when it does no longer.
+ * May be called inside a transaction. Kernels forget an inode without links as soon as its last
+ * dentry, file and mapping have gone. */
+void fs_inode_linger(struct fs *fs, uint64_t ino);
+/* The kernel refers to it no longer (harmless for inodes that do not linger). A FORGET that was
+ * under way while the inode was looked up once more makes this come early; then an open at that
+ * moment is answered -ESTALE, and the kernel walks the path again. */
+void fs_inode_forgotten(struct fs *fs, uint64_t ino);
+/* The kernel is gone: so for all. */
+void fs_inode_forget_all(struct fs *fs);
 /* Called inside a transaction when the last link went (attr->nlink is 0): stores attr, marks the
- * orphan, and leaves it to the last close, deletes it at once when it is small, or hands it to the
- * reaper (which deletes in short transactions). */
+ * orphan, and leaves it to the last close or FORGET, deletes it at once when it is small, or hands
+ * it to the reaper (which deletes in short transactions). */
 int fs_inode_unlinked(struct fs *fs, struct index_txn *txn, struct index_inode *attr);
 /* Finishes every orphan left by a crash: interrupted truncations now, unlinked files in the
  * background. Called by fs_start. */

@@ -25,7 +25,7 @@ static int get_dir(struct index_txn *txn, uint64_t ino, struct index_inode *dir)
     const int error = index_inode_get(txn, ino, dir);
 
     if (error != 0)
-        return error;
+        return ops_stale(error);
     if (!S_ISDIR(dir->mode))
         return -ENOTDIR;
     return dir->nlink == 0 ? -ENOENT : 0;
@@ -86,15 +86,17 @@ void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 void ops_forget(fuse_req_t req, fuse_ino_t ino, uint64_t lookups)
 {
-    (void)ino;
-    (void)lookups;
+    (void)lookups; /* of unlinked inodes, which alone matter, it is all of them */
+    fs_inode_forgotten(((struct ops *)fuse_req_userdata(req))->fs, ino);
     fuse_reply_none(req);
 }
 
 void ops_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
 {
-    (void)count;
-    (void)forgets;
+    struct fs *fs = ((struct ops *)fuse_req_userdata(req))->fs;
+
+    for (size_t i = 0; i < count; i++)
+        fs_inode_forgotten(fs, forgets[i].ino);
     fuse_reply_none(req);
 }
 
@@ -120,7 +122,7 @@ void ops_readlink(fuse_req_t req, fuse_ino_t ino)
         index_end(txn);
     }
     if (error != 0)
-        ops_reply_error(req, error);
+        ops_reply_error(req, ops_stale(error));
     else
         fuse_reply_readlink(req, target);
 }
@@ -244,7 +246,7 @@ static int link_in(struct fs *fs, struct index_txn *txn, fuse_ino_t ino, fuse_in
     int error = get_dir(txn, parent, &dir);
 
     if (error == 0)
-        error = fs_attr_get(fs, txn, ino, attr);
+        error = ops_stale(fs_attr_get(fs, txn, ino, attr));
     if (error != 0)
         return error;
     if (S_ISDIR(attr->mode))
@@ -341,6 +343,7 @@ int ops_drop_link(struct fs *fs, struct index_txn *txn, uint64_t ino, struct ind
     attr->ctime = ops_now();
     if (S_ISDIR(attr->mode) || attr->nlink <= 1) {
         attr->nlink = 0;
+        fs_inode_linger(fs, ino);
         return fs_inode_unlinked(fs, txn, attr);
     }
     attr->nlink--;

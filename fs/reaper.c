@@ -52,7 +52,7 @@ static void reap(struct fs_reaper *reaper, uint64_t ino)
 {
     struct fs *fs = reaper->fs;
     struct fs_inode *inode;
-    bool more = true;
+    bool more;
     int error = fs_inode_hold(fs, ino, &inode);
 
     if (error == -ENOENT)
@@ -67,8 +67,9 @@ static void reap(struct fs_reaper *reaper, uint64_t ino)
     pthread_rwlock_wrlock(&inode->lock);
     fs_dirty_drop(fs, inode, 0, UINT64_MAX);
     pthread_rwlock_unlock(&inode->lock);
-    while (error == 0 && more && !reaper->stop)
+    do
         error = remove_some(fs, ino, &more);
+    while (error == 0 && more && !reaper->stop);
     if (error != 0)
         fs_log(LOG_WARNING, "inode %llu: deletion interrupted (error %d); left for the next start",
                (unsigned long long)ino, -error);
@@ -81,7 +82,7 @@ static void *run(void *arg)
     struct fs_reaper *reaper = arg;
 
     pthread_mutex_lock(&reaper->mutex);
-    while (!reaper->stop) {
+    while (!reaper->stop || reaper->count > 0) {
         uint64_t ino;
 
         if (reaper->count == 0) {

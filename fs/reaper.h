@@ -8,8 +8,8 @@
 #include "core.h"
 
 int fs_reaper_start(struct fs *fs);
-/* Ends after the transaction in progress; the rest is marked in the index and done after the next
- * start. */
+/* Every queued inode gets one more transaction, which is enough for all but large files; the rest is
+ * marked in the index and done after the next start. */
 void fs_reaper_stop(struct fs *fs);
 /* Queues an inode without names. Any context: a leaf lock and no I/O. */
 void fs_reaper_push(struct fs *fs, uint64_t ino);
