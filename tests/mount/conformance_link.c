@@ -143,6 +143,25 @@ static void no_new_name_for_dead_file(void)
     CF_CHECK(!cf_exists("back"));
 }
 
+/* A descriptor that was never opened for I/O refers to the file all the same. */
+static void unlinked_by_path_descriptor(void)
+{
+    char path[64];
+    cf_write_file("file", "abc");
+    const int fd = CF_OK(open("file", O_PATH));
+    const ino_t ino = cf_fstat(fd).st_ino;
+    CF_OK(unlink("file"));
+    cf_write_file("file", "another");
+    CF_EQUAL(cf_fstat(fd).st_nlink, 0);
+    CF_EQUAL(cf_fstat(fd).st_ino, ino);
+    CF_EQUAL(cf_fstat(fd).st_size, 3);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    cf_expect_file(path, "abc");
+    CF_OK(chmod(path, 0600));
+    CF_EQUAL(cf_fstat(fd).st_mode & 07777, 0600);
+    CF_EQUAL(cf_stat("file").st_mode & 07777, 0644);
+}
+
 static void needs_write_to_directory(void)
 {
     cf_need_users();
@@ -167,6 +186,7 @@ static const struct cf_case cases[] = {
     {"an unlinked open file is read, written, synced and truncated", unlinked_but_open},
     {"the name of an unlinked open file is free for another", name_is_free_while_open},
     {"the other name of an open file stays", unlink_one_of_two_open},
+    {"an O_PATH descriptor keeps an unlinked file", unlinked_by_path_descriptor},
     {"a file without names gets no new one", no_new_name_for_dead_file},
     {"names are changed by those who may write the directory", needs_write_to_directory},
     {NULL, NULL},
