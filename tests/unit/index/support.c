@@ -386,13 +386,17 @@ void verify_store(struct index *index)
 
 void fault_reset(void)
 {
-    fault = (struct fault){.error = EIO, .host_full_after = UINT64_MAX, .host_free = UINT64_MAX};
+    fault.fail_at = 0;
+    fault.calls = 0;
+    fault.forever = fault.spare_table = fault.no_fallocate = false;
+    fault.error = EIO;
+    fault.host_full_after = fault.host_free = UINT64_MAX;
 }
 
 bool fault_hit(void)
 {
-    const uint64_t call = __atomic_add_fetch(&fault.calls, 1, __ATOMIC_RELAXED);
-    if (fault.fail_at == 0 || call < fault.fail_at || (call > fault.fail_at && !fault.forever))
+    const uint64_t call = ++fault.calls, fail_at = fault.fail_at;
+    if (fail_at == 0 || call < fail_at || (call > fail_at && !fault.forever))
         return false;
     errno = fault.error;
     return true;

@@ -67,15 +67,16 @@ struct index_pack get_pack(struct index *index, uint32_t id);
 
 /* ---- faults ---- */
 
+/* Atomic, because tests set them while the index thread calls. */
 struct fault {
-    uint64_t calls;           /* counted since reset */
-    uint64_t fail_at;         /* 0 = never; the call with this number fails */
-    bool forever;             /* and all after it */
-    int error;                /* errno */
-    bool spare_table;         /* calls of fault_io neither count nor fail: those of LMDB do */
-    bool no_fallocate;        /* fallocate fails with EOPNOTSUPP */
-    uint64_t host_full_after; /* bytes that fallocate may still hand out; UINT64_MAX = no limit */
-    uint64_t host_free;       /* what statvfs says is free, bytes; UINT64_MAX = the truth */
+    _Atomic uint64_t calls;           /* counted since reset */
+    _Atomic uint64_t fail_at;         /* 0 = never; the call with this number fails */
+    atomic_bool forever;              /* and all after it */
+    atomic_int error;                 /* errno */
+    atomic_bool spare_table;          /* calls of fault_io neither count nor fail: LMDB's do */
+    atomic_bool no_fallocate;         /* fallocate fails with EOPNOTSUPP */
+    _Atomic uint64_t host_full_after; /* bytes fallocate still hands out; UINT64_MAX = no limit */
+    _Atomic uint64_t host_free;       /* what statvfs says is free; UINT64_MAX = the truth */
 };
 extern struct fault fault;
 extern const struct index_io fault_io;

@@ -331,6 +331,50 @@ static void arbitrary_bytes_stay_inside(void **state)
     }
 }
 
+/* Prints bytes as hexadecimal digits. */
+static void hex(const void *data, size_t size, char *text)
+{
+    const uint8_t *const bytes = data;
+    for (size_t i = 0; i < size; i++)
+        sprintf(text + 2 * i, "%02x", bytes[i]);
+}
+
+/* The format: what is written today is what stores hold. A change here needs a new version byte,
+ * and docs/format.md changed with it. */
+static void golden_records(void **state)
+{
+    (void)state;
+    static const char *const golden[][3] = {
+        {"inode", "014d",
+         "0101ffa17b01ffffffffffffffff7fb960e807ffffffff0ffeffffffffffffffff01f8ffffffffffffffff01f"
+         "fffffffffffffffff01ffbbe0aaf3ffffffff0101000000ffc99a3bf4010000038110efbeadde68656c6c6f"},
+        {"dirent", "0101000000000020", "1809616263"},
+        {"extent", "01090103", "01ac0207f0a204"},
+        {"block", "02012c",
+         "010313010001000000000000000200000000000000028004e807808008028080102a00000000000000"},
+        {"hot", "0104", "0105060d"},
+        {"pending", "0104", "0101020a80c49fd50c746f6f206c61726765"},
+        {"pack", "0103", "010101e807f403"},
+        {"number", "", "01c0c407"},
+        {"state", "",
+         "01010000000000000000000000000000000000000000020000000000000003000000000000000400000000000"
+         "00000000000000000000000000000000000000000000000000000000000630000000000000000000000000000"
+         "00"},
+    };
+    static struct sample samples[16];
+    char text[512];
+    const size_t n = make_samples(samples);
+    assert_int_equal(n, sizeof golden / sizeof golden[0]);
+    for (size_t i = 0; i < n; i++) {
+        assert_string_equal(samples[i].name, golden[i][0]);
+        text[0] = '\0';
+        hex(samples[i].key.bytes, samples[i].key.size, text);
+        assert_string_equal(text, golden[i][1]);
+        hex(samples[i].record.bytes, samples[i].record.size, text);
+        assert_string_equal(text, golden[i][2]);
+    }
+}
+
 static void limits_of_fields_are_checked(void **state)
 {
     (void)state;
@@ -395,6 +439,35 @@ static void record_header_round_trip(void **state)
     assert_false(index_record_intact(header, "Payload", sizeof payload));
 }
 
+static void golden_pack_bytes(void **state)
+{
+    (void)state;
+    static const uint8_t uuid[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+    const struct index_block block = {.id = 5,
+                                      .at = {.payload_size = 7},
+                                      .plain_size = 4096,
+                                      .codec = 2,
+                                      .level = 3,
+                                      .flags = 1,
+                                      .model = 6,
+                                      .owner_ino = 7,
+                                      .owner_block = 8,
+                                      .hash = {9, 10}};
+    uint8_t bytes[INDEX_RECORD_HEADER];
+    char text[2 * INDEX_RECORD_HEADER + 1];
+    index_record_header_put(bytes, &block, "payload");
+    hex(bytes, sizeof bytes, text);
+    assert_string_equal(
+        text, "536550720102030001000000070000000010000000000000050000000000000007000000000000000800"
+              "000000000000060000000000000009000000000000000a00000000000000128f56cedd2c0b51");
+    index_pack_header_put(bytes, 0x1234, INDEX_COLD, uuid);
+    hex(bytes, INDEX_PACK_HEADER, text);
+    assert_string_equal(text, "ff7065737061636b01010000341200000102030405060708090a0b0c0d0e0f100000"
+                              "000000000000000000000000000000000000000000000d5edb40a1497ae4");
+    const struct index_hash hash = index_hash_of("payload", 7);
+    assert_true(hash.low == 0x9613f8bbf13ce4e5u && hash.high == 0xf3d6e72eb800dea9u);
+}
+
 static void pack_header_round_trip(void **state)
 {
     (void)state;
@@ -421,8 +494,10 @@ int main(void)
         cmocka_unit_test(usual_inode_is_small),
         cmocka_unit_test(cut_and_extended_records_are_refused),
         cmocka_unit_test(arbitrary_bytes_stay_inside),
+        cmocka_unit_test(golden_records),
         cmocka_unit_test(limits_of_fields_are_checked),
         cmocka_unit_test(record_header_round_trip),
+        cmocka_unit_test(golden_pack_bytes),
         cmocka_unit_test(pack_header_round_trip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
