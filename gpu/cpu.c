@@ -31,6 +31,15 @@ static void lower_priority(void)
     (void)syscall(SYS_ioprio_set, IO_WHO_PROCESS, 0, IO_CLASS_IDLE);
 }
 
+void gpu_cpu_raise(struct gpu_worker *worker)
+{
+    const struct sched_param param = {.sched_priority = 0};
+
+    /* Without privileges Linux wants RLIMIT_NICE to allow it. */
+    if (pthread_setschedparam(worker->thread, SCHED_OTHER, &param) == 0)
+        atomic_store(&worker->raised, true);
+}
+
 /* Grows *buffer to SIZE bytes. */
 static bool ensure(uint8_t **buffer, size_t *capacity, size_t size)
 {
@@ -108,7 +117,8 @@ static void pay(struct gpu_pipeline *pipeline, uint64_t used, uint64_t *debt)
 
 void *gpu_cpu_worker(void *arg)
 {
-    struct gpu_pipeline *pipeline = ((struct gpu_worker *)arg)->pipeline;
+    struct gpu_worker *worker = arg;
+    struct gpu_pipeline *pipeline = worker->pipeline;
     struct scratch scratch = {0};
     struct gpu_batch *batch;
     struct gpu_job *job;
@@ -118,6 +128,8 @@ void *gpu_cpu_worker(void *arg)
     while ((job = gpu_take(pipeline, &batch)) != NULL) {
         uint64_t used = gpu_now(CLOCK_THREAD_CPUTIME_ID);
 
+        if (atomic_exchange(&worker->raised, false))
+            lower_priority();
         job->result = work(pipeline->codec, &scratch, job);
         used = gpu_now(CLOCK_THREAD_CPUTIME_ID) - used;
         gpu_give(pipeline, batch, job);

@@ -89,7 +89,8 @@ struct gpu_batch *gpu_collect(struct gpu_pipeline *pipeline, int timeout_ms);
 /* Waits until every batch submitted so far can be collected. */
 void gpu_drain(struct gpu_pipeline *pipeline);
 
-/* Gives every job that no worker has begun the result GPU_CANCELLED. Does not wait. */
+/* Gives every job that no worker has begun the result GPU_CANCELLED. Does not wait; jobs in work go on
+ * at normal priority where the system allows it, since somebody is about to wait for them. */
 void gpu_cancel(struct gpu_pipeline *pipeline);
 
 struct gpu_status {

@@ -144,6 +144,9 @@ static void cancel_locked(struct gpu_pipeline *pipeline)
         }
         finish_if_complete(pipeline, batch);
     }
+    /* Somebody waits for what is in work now, and on a busy machine idle priority is next to none. */
+    for (unsigned i = 0; i < pipeline->workers && pipeline->busy > 0; i++)
+        gpu_cpu_raise(&pipeline->worker[i]);
 }
 
 void gpu_cancel(struct gpu_pipeline *pipeline)

@@ -9,6 +9,7 @@
 #define GPU_PIPELINE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <time.h>
 
@@ -30,6 +31,7 @@ struct gpu_list {
 struct gpu_worker {
     struct gpu_pipeline *pipeline;
     pthread_t thread;
+    _Atomic bool raised; /* at normal priority until the next job */
 };
 
 struct gpu_pipeline {
@@ -66,6 +68,8 @@ void gpu_rest(struct gpu_pipeline *pipeline, uint64_t ns);
 
 /* The CPU back end: thread function of a worker (struct gpu_worker). */
 void *gpu_cpu_worker(void *arg);
+/* Lets the worker finish its job at normal priority, where the system allows it. */
+void gpu_cpu_raise(struct gpu_worker *worker);
 
 uint64_t gpu_now(clockid_t clock); /* ns */
 
