@@ -83,8 +83,8 @@ static int commit_if_due(struct compact_pass *pass)
     return index_commit(pass->fs->index);
 }
 
-/* Takes the batch apart, whatever became of it. After an error, and when stopping, results are
- * dropped: that loses nothing but work. */
+/* Takes the batch apart, whatever became of it. After an error results are dropped: that loses
+ * nothing but work. When stopping, what is finished still counts. */
 static void apply(struct compact_pass *pass, struct compact_batch *batch)
 {
     struct compact_batch **link = &pass->flight;
@@ -97,7 +97,7 @@ static void apply(struct compact_pass *pass, struct compact_batch *batch)
         struct compact_unit *unit = &batch->units[i];
         const struct gpu_job *job = &batch->jobs[i];
 
-        if (pass->error == 0 && !*compact_stop_flag(pass)) {
+        if (pass->error == 0) {
             ino = unit->ino;
             if (job->result != GPU_GOOD)
                 pass->error = apply_failed(pass, unit, job);
@@ -260,7 +260,7 @@ int compact_pass_run(struct compact_pass *pass, struct compact_plan *plan)
     error = pass->kind == COMPACT_PROMOTE ? compact_promote(pass) : feed_all(pass, plan);
     if (error == 0)
         error = drain(pass);
-    if (error != 0 && pass->error == 0)
+    if (error != 0 && error != -ECANCELED && pass->error == 0)
         pass->error = error;
     release(pass);
     if (pass->error == 0 && *compact_stop_flag(pass))
