@@ -5,8 +5,8 @@
  * references and live follow the extents (extent.c). A block found at zero references is noted and
  * looked at again in index_end, so that an extent may be moved by removing and setting it. Dropping
  * a block takes all that hangs on it: hash, hot and pending records, and its bytes become a dead
- * range. The hash table maps the low half of a hash to one block; a second block with the same half
- * is only not found for dedup.
+ * range. The hash table maps the low half of a hash to one block, the one added last; an older block
+ * with the same half is only not found for dedup.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -74,14 +74,10 @@ static int hash_get(struct index_txn *txn, struct index_hash hash, uint64_t *id)
     return 0;
 }
 
+/* The newest block takes the place of an older one: it is added only after that one was found not to
+ * read back. */
 static int hash_add(struct index_txn *txn, const struct index_block *block)
 {
-    uint64_t id;
-    const int error = hash_get(txn, block->hash, &id);
-    if (error == 0)
-        return 0;
-    if (error != -ENOENT && error != -EUCLEAN)
-        return error;
     struct index_key key;
     index_key_hash(&key, block->hash);
     index_record_number(&txn->record, block->id);
