@@ -45,7 +45,7 @@ static int join(struct index_txn *txn, uint32_t pack, uint64_t *start, uint64_t 
 {
     struct index_key key;
     MDB_val found, value;
-    uint64_t other_start, other_end;
+    uint64_t other_start = 0, other_end = 0;
     index_key_two(&key, pack, *start);
     int error = index_db_seek(txn, INDEX_DB_FREE, &key, &found, &value);
     if (error == 0)
@@ -155,7 +155,7 @@ int index_free_requeue(struct index_txn *txn)
     index_key_one(&key, 0);
     int error = index_db_seek(txn, INDEX_DB_FREE, &key, &found, &value);
     while (error == 0) {
-        uint64_t pack = 0, start, end;
+        uint64_t pack = 0, start = 0, end = 0;
         if (index_key_get_two(&found, &pack, &start) == 0 && pack <= UINT32_MAX &&
             parse(txn, &found, &value, pack, &start, &end) == 0)
             note(&txn->index->punchable, (uint32_t)pack, start, end);
