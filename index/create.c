@@ -113,6 +113,8 @@ static int fill_index(struct index *index)
     if (error == 0)
         error = index_state_store(txn, true);
     const int ended = index_txn_end_local(index, error == 0);
+    if (error == 0 && ended == 0)
+        error = index_env_reach(index, index->env, 0);
     return error != 0 ? error : ended;
 }
 

@@ -201,14 +201,25 @@ int index_recover(struct index *index);
 bool index_rebuild_copy(struct index *index);
 /* Puts the copy in place of the old file; after the environment was closed. */
 int index_rebuild_swap(struct index *index);
+/* Makes the file of ENV reach END and its last page. LMDB does not write pages that a transaction
+ * took and freed again; without this its file may end before the last page that its header counts,
+ * as one that was cut short does. A longer file costs nothing: what is added is a hole. */
+int index_env_reach(const struct index *index, MDB_env *env, uint64_t end);
+/* The same for what the open transaction may have taken: before its commit, so that a crash behind
+ * it finds the file long enough. */
+int index_reserve_commit(const struct index *index);
 /* Re-reads how far data.mdb is in use: after a commit. */
 void index_reserve_refresh(struct index *index);
 /* True when the open transaction should be committed soon for lack of room or memory. */
 bool index_reserve_tight(const struct index *index);
+/* True when nothing may be added to it before that: deletions, which reserve nothing, could otherwise
+ * use up what is kept for them while the commit is on its way. */
+bool index_reserve_exhausted(const struct index *index);
+/* Gets the margin that deletions need, if the host has it, or gives back what is more than that: at
+ * opening and after commits. No transaction may be open. */
+void index_reserve_margin(struct index *index);
 /* Has the host hold NEED bytes or more of FD for us from FROM on. On success *got >= NEED. */
 int index_reserve_host(struct index *index, int fd, uint64_t from, uint64_t need, uint64_t *got);
-/* At opening: gets the margin that deletions need, if the host has it. */
-void index_reserve_open(struct index *index);
 /* Gives back what data.mdb holds beyond its last page, unless the host is nearly full: then the next
  * session may need it to delete something. No transaction may be open. */
 void index_reserve_trim(struct index *index);

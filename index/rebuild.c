@@ -123,6 +123,8 @@ bool index_rebuild_copy(struct index *index)
     if (rc == 0)
         rc = copy_tables(index, to);
     if (rc == 0)
+        rc = -index_env_reach(index, to, 0);
+    if (rc == 0)
         rc = mdb_env_sync(to, 1);
     if (to != NULL)
         mdb_env_close(to);

@@ -24,7 +24,9 @@
 #define STEP_MIN    (UINT64_C(64) << 10)
 #define MARGIN      (UINT64_C(8) << 20)  /* of index pages, bytes: 32 KiB for 256 operations */
 #define MARGIN_LAST (UINT64_C(1) << 20)  /* kept for deletions when the host is full, bytes */
-#define HOST_SCARCE (UINT64_C(64) << 20) /* free on the host: then the margin is kept at close */
+#define HOST_SCARCE (UINT64_C(64) << 20) /* free on the host: every byte counts */
+/* A transaction of so few record changes is never ended for lack of room: it would not help. */
+#define OPERATIONS_MIN 16u
 
 /* Bytes the open transaction may add to data.mdb. */
 static uint64_t pending_bytes(const struct index *index)
@@ -100,6 +102,19 @@ static uint64_t index_end_of(const struct index *index)
            atomic_load(&index->promised) / 8;
 }
 
+/* Bytes of the map that only deletions may use. */
+static uint64_t map_last(const struct index *index)
+{
+    return index->map_size / 8 < 2 * MARGIN ? index->map_size / 8 : 2 * MARGIN;
+}
+
+/* What to keep beyond index_end_of: a sixteenth of a small host, where packs want room as well. */
+static uint64_t margin_of(uint64_t available)
+{
+    const uint64_t margin = available / 16;
+    return margin < MARGIN_LAST ? MARGIN_LAST : margin > MARGIN ? MARGIN : margin;
+}
+
 static int extend_index(struct index *index)
 {
     mdb_filehandle_t fd;
@@ -110,9 +125,7 @@ static int extend_index(struct index *index)
     int error = host_available(index, &available);
     if (error != 0)
         return error;
-    /* A sixteenth of a small host: packs want room as well. */
-    uint64_t margin = available / 16;
-    margin = margin < MARGIN_LAST ? MARGIN_LAST : margin > MARGIN ? MARGIN : margin;
+    const uint64_t margin = margin_of(available);
     pthread_mutex_lock(&index->reserve_mutex);
     const uint64_t allocated = atomic_load(&index->index_allocated);
     const uint64_t end = index_end_of(index);
@@ -128,6 +141,20 @@ static int extend_index(struct index *index)
         atomic_store(&index->index_allocated, allocated + got);
     pthread_mutex_unlock(&index->reserve_mutex);
     return error;
+}
+
+/* Gives back what an open transaction was thought to take and did not. */
+static void shorten_index(struct index *index, uint64_t margin)
+{
+    mdb_filehandle_t fd;
+    if (mdb_env_get_fd(index->env, &fd) != 0)
+        return;
+    pthread_mutex_lock(&index->reserve_mutex);
+    const uint64_t keep = index_end_of(index) + margin;
+    if (keep + STEP_MIN < atomic_load(&index->index_allocated) &&
+        index->io->ftruncate(fd, (off_t)keep) == 0)
+        atomic_store(&index->index_allocated, keep);
+    pthread_mutex_unlock(&index->reserve_mutex);
 }
 
 /* Bytes of free pages inside data.mdb that the next transaction may use: those that no commit but
@@ -161,7 +188,7 @@ static uint64_t reusable_bytes(const struct index *index)
 static int reserve_index(struct index *index)
 {
     const uint64_t end = index_end_of(index);
-    const uint64_t last = index->map_size / 8 < 2 * MARGIN ? index->map_size / 8 : 2 * MARGIN;
+    const uint64_t last = map_last(index);
     int error = -ENOSPC;
     if (end + last <= index->map_size)
         error = end + MARGIN <= atomic_load(&index->index_allocated) ? 0 : extend_index(index);
@@ -212,6 +239,31 @@ void index_release(struct index *index, uint64_t bytes)
     } while (!atomic_compare_exchange_weak(&index->promised, &promised, less));
 }
 
+int index_env_reach(const struct index *index, MDB_env *env, uint64_t end)
+{
+    MDB_envinfo info;
+    mdb_filehandle_t fd;
+    struct stat status;
+    int rc = mdb_env_info(env, &info);
+    if (rc == 0)
+        rc = mdb_env_get_fd(env, &fd);
+    if (rc != 0)
+        return index_mdb_error(rc);
+    const uint64_t used = ((uint64_t)info.me_last_pgno + 1) * index->page_size;
+    end = end < used ? used : end > index->map_size ? index->map_size : end;
+    if (index->io->fstat(fd, &status) < 0)
+        return -errno;
+    if ((uint64_t)status.st_size >= end)
+        return 0;
+    return index->io->ftruncate(fd, (off_t)end) < 0 ? -errno : 0;
+}
+
+int index_reserve_commit(const struct index *index)
+{
+    const uint64_t end = atomic_load(&index->index_used) + pending_bytes(index);
+    return index_env_reach(index, index->env, end);
+}
+
 void index_reserve_refresh(struct index *index)
 {
     MDB_envinfo info;
@@ -225,24 +277,38 @@ void index_reserve_refresh(struct index *index)
         ;
 }
 
-bool index_reserve_tight(const struct index *index)
+/* True when the open transaction has eaten up all but 1/PART of what is kept for deletions. */
+static bool nearly_out(const struct index *index, unsigned part)
 {
-    if (atomic_load(&index->operations) > INDEX_TXN_PAGES)
+    const uint64_t end = index_end_of(index);
+    if (end + map_last(index) / part > index->map_size)
         return true;
-    const uint64_t used = atomic_load(&index->index_used);
-    const uint64_t allocated = atomic_load(&index->index_allocated);
-    const uint64_t room = allocated > used ? allocated - used : 0;
-    const uint64_t map = index->map_size > used ? index->map_size - used : 0;
-    const uint64_t pending = pending_bytes(index);
-    /* The first case needs operations: a fresh transaction is never too large. */
-    return atomic_load(&index->operations) > 64 &&
-           (pending > map / 4 || (room > 0 && pending > room / 2 && room < MARGIN));
+    return !atomic_load(&index->no_prealloc) &&
+           end + MARGIN_LAST / part > atomic_load(&index->index_allocated);
 }
 
-void index_reserve_open(struct index *index)
+bool index_reserve_tight(const struct index *index)
 {
-    /* On failure the host is full already: deletions then live on what the file has free. */
-    (void)reserve_index(index);
+    const uint64_t operations = atomic_load(&index->operations);
+    return operations > INDEX_TXN_PAGES || (operations > OPERATIONS_MIN && nearly_out(index, 2));
+}
+
+bool index_reserve_exhausted(const struct index *index)
+{
+    const uint64_t operations = atomic_load(&index->operations);
+    return operations > 2 * INDEX_TXN_PAGES ||
+           (operations > OPERATIONS_MIN && nearly_out(index, 4));
+}
+
+void index_reserve_margin(struct index *index)
+{
+    uint64_t available = 0;
+    if (host_available(index, &available) != 0)
+        return;
+    if (index_end_of(index) + margin_of(available) > atomic_load(&index->index_allocated))
+        (void)extend_index(index); /* a full host: then there is what was kept before */
+    else if (available < HOST_SCARCE)
+        shorten_index(index, margin_of(available));
 }
 
 void index_reserve_trim(struct index *index)
@@ -253,7 +319,10 @@ void index_reserve_trim(struct index *index)
     if (mdb_env_get_fd(index->env, &fd) != 0 || index->io->fstat(fd, &status) < 0 ||
         host_available(index, &available) != 0 || available < HOST_SCARCE)
         return;
+    /* After a failed commit it is not known which header the file has. */
+    const uint64_t end =
+        atomic_load(&index->failed) ? (uint64_t)status.st_size : atomic_load(&index->index_used);
     /* Also when nothing was preallocated now: a session that crashed may have left some. */
-    if (index->io->ftruncate(fd, status.st_size) == 0)
-        atomic_store(&index->index_allocated, (uint64_t)status.st_size);
+    if (index->io->ftruncate(fd, (off_t)end) == 0)
+        atomic_store(&index->index_allocated, end);
 }

@@ -202,6 +202,7 @@ int index_env_open(struct index *index, struct index_refusal *refusal)
             return index_refuse(refusal, -EUCLEAN, "%s/index/data.mdb: the file is cut short",
                                 index->path);
     }
+    atomic_store(&index->index_allocated, 0); /* what lies beyond the last page may be a hole */
     index_reserve_refresh(index);
     return 0;
 }
@@ -351,7 +352,7 @@ static int open_store(struct index *index, const char *path, const struct index_
     if (error == 0)
         error = load_state(index, refusal);
     if (error == 0 && writes) {
-        index_reserve_open(index);
+        index_reserve_margin(index);
         error = index_txn_start(index);
         if (error == 0 && !(index->flags & INDEX_OPEN_NO_RECOVER))
             error = index_recover(index);

@@ -82,6 +82,8 @@ static int writer_commit(struct index *index, bool clean)
         error = index_packs_record(writer);
     if (error == 0)
         error = index_state_store(writer, clean);
+    if (error == 0)
+        error = index_reserve_commit(index);
     close_cursors(writer);
     if (error != 0) {
         index_fail(writer, error, "commit");
@@ -92,6 +94,8 @@ static int writer_commit(struct index *index, bool clean)
     if (rc != 0) {
         error = index_fail(writer, index_mdb_error(rc), "commit");
         index->punches.count = 0;
+    } else {
+        (void)index_env_reach(index, index->env, 0); /* it took more than was thought */
     }
     writer_closed(index);
     return error;
@@ -149,6 +153,7 @@ static void commit(struct index *index, bool clean)
             index_packs_trim(index, false);
             index_packs_close_idle(index);
             index_reserve_refresh(index);
+            index_reserve_margin(index);
         }
     }
     index->commit_error = error;
@@ -341,8 +346,7 @@ static void commit_if_large(struct index *index)
         index->commits_wanted = generation;
         pthread_cond_signal(&index->wake);
     }
-    while (atomic_load(&index->operations) > 2 * INDEX_TXN_PAGES &&
-           index->commits_done < generation && index->thread_runs)
+    while (index_reserve_exhausted(index) && index->commits_done < generation && index->thread_runs)
         pthread_cond_wait(&index->done, &index->mutex);
 }
 

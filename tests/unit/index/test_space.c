@@ -219,6 +219,7 @@ static void a_full_map(void **state)
     assert_true(made > 500);
     assert_false(index_readonly(store));
     assert_int_equal(index_commit(store), 0);
+    /* Far faster than commits are: they must be waited for. */
     for (unsigned i = 0; i < made; i++) {
         snprintf(name + 200, 40, "%u", i);
         assert_int_equal(drop_file(store, 2 + i, name), 0);

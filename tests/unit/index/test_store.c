@@ -426,6 +426,39 @@ static void index_file_shrinks_at_close(void **state)
     close_store(index);
 }
 
+/* LMDB does not write pages that one transaction takes and gives back, so its file may end before
+ * its last page. Neither a crash nor a close may leave what then looks like a file cut short. */
+static void pages_that_were_never_written(void **state)
+{
+    (void)state;
+    static uint8_t value[INDEX_XATTR_SIZE_MAX];
+    char copy[256];
+    struct index *index = open_store(dir, INDEX_OPEN_CREATE), *other;
+    struct index_txn *txn;
+    memset(value, 1, sizeof value);
+    const uint64_t ino = make_file(index, "file");
+    assert_int_equal(index_commit(index), 0);
+    assert_int_equal(index_begin(index, INDEX_WRITE, &txn), 0);
+    assert_int_equal(index_xattr_set(txn, ino, "user.x", value, sizeof value, 0), 0);
+    assert_int_equal(index_xattr_remove(txn, ino, "user.x"), 0);
+    index_end(txn);
+    assert_int_equal(index_commit(index), 0);
+    assert_true(file_size(in(dir, "index/data.mdb")) >= atomic_load(&index->index_used));
+    scratch_make(copy);
+    copy_tree(dir, copy); /* as a crash leaves it */
+    other = open_store(copy, 0);
+    verify_store(other);
+    close_store(other);
+    other = open_store(copy, 0);
+    verify_store(other);
+    close_store(other);
+    scratch_remove(copy);
+    close_store(index);
+    index = open_store(dir, INDEX_OPEN_READONLY);
+    assert_int_equal(file_size(in(dir, "index/data.mdb")), atomic_load(&index->index_used));
+    close_store(index);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -446,6 +479,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(damaged_index_files, setup, teardown),
         cmocka_unit_test_setup_teardown(interrupted_creation, setup, teardown),
         cmocka_unit_test_setup_teardown(index_file_shrinks_at_close, setup, teardown),
+        cmocka_unit_test_setup_teardown(pages_that_were_never_written, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
