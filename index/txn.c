@@ -154,6 +154,7 @@ static void commit(struct index *index, bool clean)
             index_packs_close_idle(index);
             index_reserve_refresh(index);
             index_reserve_margin(index);
+            (void)mdb_reader_check(index->env, NULL); /* a killed reader would keep pages in use */
         }
     }
     index->commit_error = error;

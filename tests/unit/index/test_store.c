@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -459,6 +460,46 @@ static void pages_that_were_never_written(void **state)
     close_store(index);
 }
 
+/* A process that is killed while it reads must not keep pages from being used again for ever. */
+static void a_killed_reader_holds_nothing(void **state)
+{
+    (void)state;
+    int ready[2];
+    char byte = 0;
+    struct index *index = open_store(dir, INDEX_OPEN_CREATE);
+    const uint64_t ino = make_file(index, "file");
+    assert_int_equal(index_commit(index), 0);
+    assert_int_equal(pipe(ready), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        struct index *reader;
+        struct index_txn *txn;
+        if (try_open(dir, INDEX_OPEN_READONLY, &reader) != 0 ||
+            index_begin(reader, INDEX_READ, &txn) != 0 || write(ready[1], "r", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    const uint64_t before = atomic_load(&index->index_used);
+    for (unsigned i = 0; i < 200; i++) {
+        struct index_txn *txn;
+        struct index_inode inode;
+        assert_int_equal(index_begin(index, INDEX_WRITE, &txn), 0);
+        assert_int_equal(index_inode_get(txn, ino, &inode), 0);
+        inode.mtime.tv_sec = i;
+        assert_int_equal(index_inode_put(txn, &inode), 0);
+        index_end(txn);
+        assert_int_equal(index_commit(index), 0);
+    }
+    assert_true(atomic_load(&index->index_used) - before < 64 * index->page_size);
+    close(ready[0]);
+    close(ready[1]);
+    close_store(index);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -480,6 +521,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(interrupted_creation, setup, teardown),
         cmocka_unit_test_setup_teardown(index_file_shrinks_at_close, setup, teardown),
         cmocka_unit_test_setup_teardown(pages_that_were_never_written, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_killed_reader_holds_nothing, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
