@@ -4,7 +4,7 @@
  * "mount -t fuse.sepfs STORE MOUNTPOINT" and for fstab.
  */
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "cli.h"
 #include "fs/fs.h"
@@ -16,8 +16,8 @@ static const struct cli_option options[] = {
     {0},
 };
 
-/* The notes of --help: the mount options, from their own table. Freed by the end of the process. */
-static const char *describe_options(void)
+/* The notes of --help: the mount options, from their own table. The caller frees. */
+static char *describe_options(void)
 {
     char *text = NULL;
     size_t size;
@@ -35,14 +35,14 @@ static const char *describe_options(void)
     return text;
 }
 
-int main(int argc, char **argv)
+static int mount_command(const char *notes, int argc, char **argv)
 {
     const struct cli_program program = {
         .name = "sepfs",
         .purpose = "mount a compressed store",
         .synopsis = "STORE MOUNTPOINT [-f] [-d] [-o OPT,...]",
         .options = options,
-        .notes = describe_options(),
+        .notes = notes,
         .usage_exit = 1, /* as mount(8): incorrect invocation */
     };
     struct fs_options mount_options;
@@ -79,4 +79,13 @@ int main(int argc, char **argv)
     if (mount_options.debug)
         mount_options.foreground = true;
     return fs_mount(cli.arguments[0], cli.arguments[1], &mount_options);
+}
+
+int main(int argc, char **argv)
+{
+    char *notes = describe_options();
+    const int code = mount_command(notes, argc, argv);
+
+    free(notes);
+    return code;
 }
