@@ -149,6 +149,10 @@ void compact_consider(struct compact_step *step, const struct index_extent *exte
                                 .references = block->references,
                                 .method = method};
 
+    /* Malformed: reads and fsck report it. */
+    if (extent->offset > block->plain_size || extent->length > block->plain_size - extent->offset ||
+        block->plain_size > plan->fs->block_size)
+        return;
     if (block->flags & INDEX_BLOCK_SHARED) {
         item.shared = cold_form && (plan->request->all || plan->kind == COMPACT_REPACK) &&
                       block->live < block->plain_size / 2;
