@@ -5,8 +5,8 @@
  * A name's place ("slot", also its readdir cookie) is 44 bits of its hash, seeded from the store's
  * UUID, and 4 bits that tell names of equal hash apart: a name takes the first free of its 16
  * slots and stays there. So an offset stays valid whatever happens to other names, and a directory
- * is one range of keys. Sixteen names beyond a hash would need 2^38 names in one directory by
- * chance; a seventeenth is refused with -ENOSPC.
+ * is one range of keys. A seventeenth name of one hash is refused with -ENOSPC; by chance that takes
+ * about 2^44 names in one directory.
  */
 #include <dirent.h>
 #include <errno.h>

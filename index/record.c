@@ -3,8 +3,9 @@
  * record.c - writes and reads the records of the index. docs/format.md gives the layouts; change
  * both together, and the version byte with them.
  *
- * Most numbers are base-128 varints: of a tree of small files, an inode record takes 50 bytes this
- * way against 112 in fixed fields, and the index of 7,000 files 0.9 MB against 1.6 MB.
+ * Most numbers are base-128 varints: the inode record of a copied file takes at most 48 bytes this way
+ * (test_record.c) and 100 in fixed fields; inode and name of an empty file together cost 61 bytes of
+ * index file after a close (test_commit.c).
  */
 #include "record.h"
 
