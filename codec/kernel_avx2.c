@@ -2,131 +2,188 @@
  *
  * kernel_avx2.c - the nibble arithmetic of kernel_scalar.c in 256-bit vectors.
  *
- * Symbols are the lanes for rows, sums, softmax and errors; experts are the lanes for hashes,
- * weight sets and steps. Every formula is the one of kernel_math.h, bit for bit.
+ * Symbols are the lanes for rows, sums, softmax and errors; experts are the lanes for hashes, slots,
+ * weight sets and steps. Every formula is the one of kernel_math.h, bit for bit. What is known about
+ * slots, and all after the mixture's sum, is done in 16-bit lanes, sixteen at once.
+ *
+ * Everything is written for a number of vectors of experts, 1 or 2, that is a constant after
+ * inlining: loops over experts are unrolled and have no branches.
  */
 #include <immintrin.h>
-#include <string.h>
 
 #include "kernel.h"
 #include "kernel_math.h"
 #include "tables.h"
 
-_Static_assert(SEP_EXPERTS_MAX % 8 == 0, "experts fill whole vectors");
-_Static_assert(SEP_WAYS == 3, "look_up compares six bytes");
+_Static_assert(SEP_EXPERTS_MAX == 16, "experts fill one or two vectors");
+_Static_assert(SEP_WAYS == 3 && SEP_MATCHES == 2, "look_up and mixture are written for these");
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 16")
 
 /* Value of the last symbol's entry in a row that only says "the last symbol": 1 nat, in 1/16. */
 #define LAST_UNIT 16
 
-static inline __m256i load8(const uint32_t *from)
+INLINE __m256i load(const void *from)
 {
-    return _mm256_load_si256((const __m256i *)from);
+    return _mm256_load_si256(from);
 }
 
-static inline void store8(uint32_t *to, __m256i value)
+INLINE void store(void *to, __m256i value)
 {
-    _mm256_store_si256((__m256i *)to, value);
+    _mm256_store_si256(to, value);
 }
 
-static inline __m256i all(uint32_t value)
+INLINE __m256i all32(uint32_t value)
 {
     return _mm256_set1_epi32((int)value);
 }
 
-/* sep_seed in eight lanes. */
-static inline void seed8(struct sep_model_state *m, uint32_t e)
+INLINE __m256i all16(uint32_t value)
 {
-    const __m256i expert = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), all(e));
-    const __m256i value =
-        _mm256_i32gather_epi32((const int *)m->patch_value, load8(&m->patch[e]), 4);
-    const __m256i mixed = _mm256_xor_si256(_mm256_mullo_epi32(value, all(SEP_HASH_1)),
-                                           _mm256_mullo_epi32(expert, all(SEP_HASH_3)));
-    const __m256i hash = _mm256_mullo_epi32(mixed, all(SEP_HASH_2));
+    return _mm256_set1_epi16((short)value);
+}
 
-    store8(&m->seed[e], _mm256_xor_si256(hash, _mm256_srli_epi32(hash, 15)));
+/* 16-bit lanes from two vectors with numbers below 65536 in 32-bit lanes: experts 0 8 1 9 ... */
+INLINE __m256i join(__m256i a, __m256i b)
+{
+    return _mm256_blend_epi16(a, _mm256_slli_epi32(b, 16), 0xaa);
+}
+
+/* sep_seed in eight lanes. */
+INLINE void seed8(struct sep_model_state *m, uint32_t e)
+{
+    const __m256i expert = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), all32(e));
+    const __m256i value =
+        _mm256_i32gather_epi32((const int *)m->patch_value, load(&m->patch[e]), 4);
+    const __m256i mixed = _mm256_xor_si256(_mm256_mullo_epi32(value, all32(SEP_HASH_1)),
+                                           _mm256_mullo_epi32(expert, all32(SEP_HASH_3)));
+    const __m256i hash = _mm256_mullo_epi32(mixed, all32(SEP_HASH_2));
+
+    store(&m->seed[e], _mm256_xor_si256(hash, _mm256_srli_epi32(hash, 15)));
+}
+
+INLINE __m256i locate8(struct sep_model_state *m, uint32_t e, __m256i salted)
+{
+    const __m128i shift = _mm_cvtsi32_si128((int)m->half_shift);
+    const __m256i offset =
+        _mm256_and_si256(_mm256_setr_epi32(0, -1, 0, -1, 0, -1, 0, -1), all32(m->half_bytes));
+    const __m256i hash =
+        _mm256_mullo_epi32(_mm256_add_epi32(load(&m->seed[e]), salted), all32(SEP_HASH_1));
+
+    store(&m->line[e],
+          _mm256_add_epi32(_mm256_slli_epi32(_mm256_srl_epi32(hash, shift), 6), offset));
+    return hash;
+}
+
+INLINE void locate(struct sep_model_state *m, uint32_t salt, uint32_t vectors)
+{
+    const char *const base = (const char *)m->lines;
+    const __m256i salted = all32(salt * SEP_HASH_3);
+    __m256i a, b = _mm256_setzero_si256();
+
+    if (salt == 0)
+        for (uint32_t v = 0; v < vectors; v++)
+            seed8(m, v * 8);
+    a = locate8(m, 0, salted);
+    if (vectors == 2)
+        b = locate8(m, 8, salted);
+    store(m->check, join(a, b));
+    UNROLL
+    for (uint32_t e = 0; e < vectors * 8 - SEP_MATCHES; e++)
+        _mm_prefetch(base + m->line[e], _MM_HINT_T0);
 }
 
 static void avx2_locate(struct sep_model_state *m, uint32_t salt)
 {
-    const __m256i salted = all(salt * SEP_HASH_3);
-    const __m128i shift = _mm_cvtsi32_si128((int)m->half_shift);
-    const __m256i odd = _mm256_setr_epi32(0, -1, 0, -1, 0, -1, 0, -1);
-    const __m256i offset = _mm256_and_si256(odd, all(m->half_lines));
-    const uint32_t slots = m->slot_experts;
-
-    for (uint32_t e = 0; e < slots && salt == 0; e += 8)
-        seed8(m, e);
-    for (uint32_t e = 0; e < slots; e += 8) {
-        const __m256i hash =
-            _mm256_mullo_epi32(_mm256_add_epi32(load8(&m->seed[e]), salted), all(SEP_HASH_1));
-
-        store8(&m->line[e], _mm256_add_epi32(_mm256_srl_epi32(hash, shift), offset));
-        store8(&m->check[e], _mm256_and_si256(hash, all(0xffff)));
-    }
-    for (uint32_t e = 0; e < slots; e++)
-        _mm_prefetch((const char *)&m->lines[m->line[e]], _MM_HINT_T0);
+    if (m->experts > 8)
+        locate(m, salt, 2);
+    else
+        locate(m, salt, 1);
 }
 
-static inline __m256i what_pair(const struct sep_model_state *m, uint32_t e)
+INLINE __m256i what_pair(const struct sep_model_state *m, uint32_t e)
 {
-    return _mm256_inserti128_si256(
-        _mm256_castsi128_si256(_mm_load_si128((const __m128i *)&m->lines[m->line[e]])),
-        _mm_load_si128((const __m128i *)&m->lines[m->line[e + 4]]), 1);
+    const char *const base = (const char *)m->lines;
+    const __m128i low = _mm_load_si128((const __m128i *)(base + m->line[e]));
+    const __m128i high = _mm_load_si128((const __m128i *)(base + m->line[e + 4]));
+
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
 }
 
-/* Eight experts' slots side by side: the first way with the right check, else the first of those
- * least used. Lines of experts beyond slot_experts exist too, so no lane needs a branch. */
-static inline uint32_t look_up8(struct sep_model_state *m, uint32_t e)
+/* What stands in the three ways of eight experts' lines, by way. Lines of the match experts exist
+ * too, so no lane needs a branch. */
+INLINE void what8(const struct sep_model_state *m, uint32_t e, __m256i what[SEP_WAYS])
 {
     const __m256i a = what_pair(m, e), b = what_pair(m, e + 1);
     const __m256i c = what_pair(m, e + 2), d = what_pair(m, e + 3);
     const __m256i ab = _mm256_unpacklo_epi32(a, b), cd = _mm256_unpacklo_epi32(c, d);
-    const __m256i w0 = _mm256_unpacklo_epi64(ab, cd);
-    const __m256i w1 = _mm256_unpackhi_epi64(ab, cd);
-    const __m256i w2 =
-        _mm256_unpacklo_epi64(_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d));
-    const __m256i low16 = all(0xffff), low4 = all(15);
-    const __m256i check = load8(&m->check[e]);
-    const __m256i hit0 = _mm256_cmpeq_epi32(_mm256_and_si256(w0, low16), check);
-    const __m256i hit1 = _mm256_cmpeq_epi32(_mm256_and_si256(w1, low16), check);
-    const __m256i hit2 = _mm256_cmpeq_epi32(_mm256_and_si256(w2, low16), check);
-    const __m256i hit = _mm256_or_si256(_mm256_or_si256(hit0, hit1), hit2);
-    const __m256i s0 = _mm256_srli_epi32(w0, 16), s1 = _mm256_srli_epi32(w1, 16);
-    const __m256i s2 = _mm256_srli_epi32(w2, 16);
-    const __m256i n0 = _mm256_and_si256(s0, low4), n1 = _mm256_and_si256(s1, low4);
-    const __m256i n2 = _mm256_and_si256(s2, low4);
-    const __m256i less1 = _mm256_cmpgt_epi32(n0, n1);
-    const __m256i less2 = _mm256_cmpgt_epi32(_mm256_min_epi32(n0, n1), n2);
-    /* -1 in a mask counts as way 1. */
-    __m256i way = _mm256_blendv_epi8(_mm256_srli_epi32(less1, 31), all(2), less2);
-    __m256i state = _mm256_blendv_epi8(all(SEP_STATE_NEW), s2, hit2);
-    __m256i slot, confidence;
 
-    way = _mm256_blendv_epi8(way, all(2), hit2);
-    way = _mm256_blendv_epi8(way, all(1), hit1);
-    way = _mm256_andnot_si256(hit0, way);
-    state = _mm256_blendv_epi8(state, s1, hit1);
-    state = _mm256_blendv_epi8(state, s0, hit0);
-    slot =
-        _mm256_add_epi32(_mm256_slli_epi32(load8(&m->line[e]), 2), _mm256_add_epi32(way, all(1)));
-    /* The upper bytes of a lane are 0, and so are entries 0 of both tables. */
-    confidence = _mm256_add_epi32(
+    what[0] = _mm256_unpacklo_epi64(ab, cd);
+    what[1] = _mm256_unpackhi_epi64(ab, cd);
+    what[2] = _mm256_unpacklo_epi64(_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d));
+}
+
+/* Where eight experts read and write: OFFSET is 16 times the way, HIT tells known contexts. */
+INLINE void place8(struct sep_model_state *m, uint32_t e, __m256i offset, __m256i hit)
+{
+    const __m256i line = load(&m->line[e]);
+    const __m256i slot = _mm256_add_epi32(_mm256_add_epi32(line, all32(16)), offset);
+
+    store(&m->slot[e], slot);
+    store(&m->what_at[e], _mm256_add_epi32(line, _mm256_srli_epi32(offset, 2)));
+    store(&m->source[e], _mm256_blendv_epi8(all32(SEP_ROW_ZERO), slot, hit));
+}
+
+/* All experts' slots side by side: the first way with the right check, else the first of those
+ * least used. Returns how many were found. */
+INLINE uint32_t look_up(struct sep_model_state *m, uint32_t vectors)
+{
+    const __m256i low4 = all16(15), check = load(m->check);
+    const __m256i first = _mm256_setr_epi16(0, 256, 32, 288, 64, 320, 96, 352, 128, 384, 160, 416,
+                                            192, 448, 224, 480);
+    __m256i w[2][SEP_WAYS] = {{_mm256_setzero_si256()}}, hit[SEP_WAYS], s[SEP_WAYS], n[SEP_WAYS];
+    __m256i less1, less2, found, way, state, confidence;
+
+    for (uint32_t v = 0; v < vectors; v++)
+        what8(m, v * 8, w[v]);
+    UNROLL
+    for (uint32_t k = 0; k < SEP_WAYS; k++) {
+        hit[k] = _mm256_cmpeq_epi16(join(w[0][k], w[1][k]), check);
+        s[k] = _mm256_blend_epi16(_mm256_srli_epi32(w[0][k], 16), w[1][k], 0xaa);
+        n[k] = _mm256_and_si256(s[k], low4);
+    }
+    less1 = _mm256_cmpgt_epi16(n[0], n[1]);
+    less2 = _mm256_cmpgt_epi16(_mm256_min_epi16(n[0], n[1]), n[2]);
+    found = _mm256_or_si256(_mm256_or_si256(hit[0], hit[1]), hit[2]);
+    way = _mm256_and_si256(less1, all16(16));
+    way = _mm256_blendv_epi8(way, all16(32),
+                             _mm256_or_si256(hit[2], _mm256_andnot_si256(found, less2)));
+    way = _mm256_blendv_epi8(way, all16(16), hit[1]);
+    way = _mm256_andnot_si256(hit[0], way);
+    state = _mm256_blendv_epi8(all16(SEP_STATE_NEW), s[2], hit[2]);
+    state = _mm256_blendv_epi8(state, s[1], hit[1]);
+    state = _mm256_blendv_epi8(state, s[0], hit[0]);
+    /* The upper byte of a lane is 0, and so are entries 0 of both tables. */
+    confidence = _mm256_add_epi16(
         _mm256_shuffle_epi8(
             _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)sep_confidence_count)),
             _mm256_and_si256(state, low4)),
         _mm256_shuffle_epi8(
             _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)sep_confidence_run)),
-            _mm256_and_si256(_mm256_srli_epi32(state, 4), low4)));
-    store8(&m->slot[e], slot);
-    store8(&m->source[e], _mm256_blendv_epi8(all(SEP_ROW_ZERO), slot, hit));
-    store8(&m->slot_check[e], check);
-    store8(&m->state[e], state);
-    store8(&m->weight_at[e],
-           _mm256_add_epi32(confidence,
-                            _mm256_add_epi32(_mm256_setr_epi32(0, 32, 64, 96, 128, 160, 192, 224),
-                                             all(e * SEP_CONFIDENCES))));
-    store8(&m->last[e], _mm256_srli_epi32(state, 8));
-    return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(hit));
+            _mm256_and_si256(_mm256_srli_epi16(state, 4), low4)));
+    store(m->weight_at, _mm256_add_epi16(confidence, first));
+    store(m->last_at, _mm256_and_si256(_mm256_srli_epi16(state, 3), all16(SEP_LAST_AT(31u))));
+    store(m->state, state);
+    store(m->slot_check, check);
+    place8(m, 0, _mm256_and_si256(way, all32(0xffff)),
+           _mm256_srai_epi32(_mm256_slli_epi32(found, 16), 16));
+    if (vectors == 2)
+        place8(m, 8, _mm256_srli_epi32(way, 16), _mm256_srai_epi32(found, 16));
+    /* Two bits a lane, without the lanes of the match experts. */
+    return (uint32_t)__builtin_popcount((uint32_t)_mm256_movemask_epi8(found) &
+                                        (vectors == 2 ? 0x33ffffffu : 0x00333333u)) /
+           2;
 }
 
 /* Row 16 is for "no last symbol". */
@@ -150,78 +207,69 @@ static const int16_t last_row[SEP_SYMBOLS + 1][SEP_SYMBOLS] __attribute__((align
     {0},
 };
 
-/* 20 fraction bits to 12, saturated: sep_narrow in eight lanes, as 32-bit numbers. */
-static inline __m256i narrow8(__m256i weight)
+INLINE __m256i last16(const struct sep_model_state *m, uint32_t e)
 {
-    const __m256i w = _mm256_srai_epi32(_mm256_add_epi32(weight, _mm256_set1_epi32(128)), 8);
-
-    return _mm256_max_epi32(_mm256_min_epi32(w, _mm256_set1_epi32(32767)),
-                            _mm256_set1_epi32(-32768));
+    return load((const char *)last_row + m->last_at[SEP_LANE(e)]);
 }
 
-/* Four experts' weights (row, last) side by side; scalar loads beat a gather on most processors. */
-static inline __m256i weights4(const struct sep_model_state *m, uint32_t e)
+INLINE __m256i row16(const struct sep_model_state *m, uint32_t e)
+{
+    return _mm256_cvtepi8_epi16(
+        _mm_load_si128((const __m128i *)((const char *)m->lines + m->source[e])));
+}
+
+/* Weights (row, last) of experts E, E + 1 in the lower and E + 4, E + 5 in the upper half. Scalar
+ * loads beat a gather on most processors. */
+INLINE __m256i weights4(const struct sep_model_state *m, uint32_t e)
 {
     const struct sep_weight *w = m->weights;
-    const __m128i a = _mm_loadl_epi64((const __m128i *)&w[m->weight_at[e]]);
-    const __m128i b = _mm_loadl_epi64((const __m128i *)&w[m->weight_at[e + 1]]);
-    const __m128i c = _mm_loadl_epi64((const __m128i *)&w[m->weight_at[e + 2]]);
-    const __m128i d = _mm_loadl_epi64((const __m128i *)&w[m->weight_at[e + 3]]);
+    __m128i a = _mm_loadl_epi64((const __m128i *)&w[m->weight_at[SEP_LANE(e)]]);
+    __m128i b = _mm_loadl_epi64((const __m128i *)&w[m->weight_at[SEP_LANE(e + 4)]]);
 
-    return _mm256_set_m128i(_mm_unpacklo_epi64(c, d), _mm_unpacklo_epi64(a, b));
+    a = _mm_castps_si128(
+        _mm_loadh_pi(_mm_castsi128_ps(a), (const __m64 *)&w[m->weight_at[SEP_LANE(e + 1)]]));
+    b = _mm_castps_si128(
+        _mm_loadh_pi(_mm_castsi128_ps(b), (const __m64 *)&w[m->weight_at[SEP_LANE(e + 5)]]));
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1);
 }
 
-/* Pairs (weight of the row, weight of the last symbol) of all experts, 12 fraction bits each. */
-static inline void gate(struct sep_model_state *m, uint32_t pair[SEP_EXPERTS_MAX])
+/* Pairs (weight of the row, weight of the last symbol) of eight experts, 12 fraction bits each. */
+INLINE __m256i gate8(struct sep_model_state *m, uint32_t e)
 {
-    for (uint32_t e = 0; e < m->experts; e += 8) {
-        const __m256i a = weights4(m, e), b = weights4(m, e + 4);
-        /* Experts 0 1 4 5 and 2 3 6 7 of the eight, in the two halves. */
-        const __m256i x = _mm256_permute2x128_si256(a, b, 0x20);
-        const __m256i y = _mm256_permute2x128_si256(a, b, 0x31);
-        __m256i row = _mm256_castps_si256(
-            _mm256_shuffle_ps(_mm256_castsi256_ps(x), _mm256_castsi256_ps(y), 0x88));
-        __m256i last = _mm256_castps_si256(
-            _mm256_shuffle_ps(_mm256_castsi256_ps(x), _mm256_castsi256_ps(y), 0xdd));
+    const __m256i zero = _mm256_setzero_si256();
+    const __m256i half = all32(128);
+    const __m256i x = weights4(m, e), y = weights4(m, e + 2);
+    __m256i sum = load(&m->set[0][e]), x1, y1;
 
-        for (uint32_t k = 0; k < SEP_WEIGHT_SETS; k++)
-            row = _mm256_add_epi32(row, _mm256_load_si256((const __m256i *)&m->set[k][e]));
-        row = _mm256_and_si256(narrow8(row), _mm256_set1_epi32(0xffff));
-        last = _mm256_slli_epi32(narrow8(last), 16);
-        _mm256_store_si256((__m256i *)&pair[e], _mm256_or_si256(row, last));
-    }
+    store(&m->held[e], x);
+    store(&m->held[e + 4], y);
+    UNROLL
+    for (uint32_t k = 1; k < SEP_WEIGHT_SETS; k++)
+        sum = _mm256_add_epi32(sum, load(&m->set[k][e]));
+    x1 = _mm256_add_epi32(_mm256_add_epi32(x, half), _mm256_unpacklo_epi32(sum, zero));
+    y1 = _mm256_add_epi32(_mm256_add_epi32(y, half), _mm256_unpackhi_epi32(sum, zero));
+    return _mm256_packs_epi32(_mm256_srai_epi32(x1, 8), _mm256_srai_epi32(y1, 8));
 }
 
-static inline __m256i exp8(__m256i d)
+/* sep_exp in sixteen lanes. */
+INLINE __m256i exp16(__m256i d)
 {
-    const __m256i cut =
-        _mm256_min_epu32(_mm256_srli_epi32(d, 4), _mm256_set1_epi32((int)SEP_EXP_LIMIT));
-    const __m256i bits =
-        _mm256_srli_epi32(_mm256_mullo_epi32(cut, _mm256_set1_epi32((int)SEP_EXP_LOG2E)), 11);
-    const __m256i whole = _mm256_srli_epi32(bits, 15);
-    const __m256i f = _mm256_and_si256(bits, _mm256_set1_epi32(32767));
-    __m256i y = _mm256_srai_epi32(_mm256_mullo_epi32(f, _mm256_set1_epi32(SEP_EXP_C3)), 15);
+    /* 2^(15 - n) at n; the upper byte of a lane looks n + 8 up, and bit 7 gives 0. */
+    const __m256i powers = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, -128, 64, 32, 16, 8, 4, 2, 1, 0,
+                                            0, 0, 0, 0, 0, 0, 0, -128, 64, 32, 16, 8, 4, 2, 1);
+    const __m256i d2 = _mm256_adds_epu16(d, d);
+    const __m256i bits = _mm256_mulhi_epu16(_mm256_adds_epu16(d2, d2), all16(SEP_EXP_LOG2E));
+    const __m256i whole = _mm256_mullo_epi16(_mm256_srli_epi16(bits, 11), all16(0x0101));
+    const __m256i power = _mm256_shuffle_epi8(powers, _mm256_add_epi16(whole, all16(0x7800)));
+    const __m256i f = _mm256_slli_epi16(bits, 5);
+    __m256i y = _mm256_sub_epi16(all16(SEP_EXP_C2), _mm256_mulhi_epu16(f, all16(SEP_EXP_C3)));
 
-    y = _mm256_add_epi32(y, _mm256_set1_epi32(SEP_EXP_C2));
-    y = _mm256_srai_epi32(_mm256_mullo_epi32(f, y), 15);
-    y = _mm256_add_epi32(y, _mm256_set1_epi32(SEP_EXP_C1));
-    y = _mm256_srai_epi32(_mm256_mullo_epi32(f, y), 15);
-    y = _mm256_add_epi32(y, _mm256_set1_epi32(65536));
-    return _mm256_srlv_epi32(y, whole);
+    y = _mm256_sub_epi16(all16(SEP_EXP_C1), _mm256_mulhi_epu16(f, y));
+    y = _mm256_sub_epi16(all16(65535), _mm256_mulhi_epu16(f, y));
+    return _mm256_mulhi_epu16(y, power);
 }
 
-/* Inclusive prefix sum of eight lanes. */
-static inline __m256i prefix8(__m256i x)
-{
-    __m256i carry;
-
-    x = _mm256_add_epi32(x, _mm256_slli_si256(x, 4));
-    x = _mm256_add_epi32(x, _mm256_slli_si256(x, 8));
-    carry = _mm256_permutevar8x32_epi32(x, _mm256_set1_epi32(3));
-    return _mm256_add_epi32(x, _mm256_blend_epi32(_mm256_setzero_si256(), carry, 0xf0));
-}
-
-static inline uint32_t sum8(__m256i x)
+INLINE uint32_t sum8(__m256i x)
 {
     __m128i y = _mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
 
@@ -230,100 +278,93 @@ static inline uint32_t sum8(__m256i x)
     return (uint32_t)_mm_cvtsi128_si32(y);
 }
 
-static inline __m256i highest8(__m256i x)
+/* Inclusive prefix sum of sixteen lanes. */
+INLINE __m256i prefix16(__m256i x)
 {
-    x = _mm256_max_epi32(x, _mm256_permute2x128_si256(x, x, 1));
-    x = _mm256_max_epi32(x, _mm256_shuffle_epi32(x, 0x4e));
-    return _mm256_max_epi32(x, _mm256_shuffle_epi32(x, 0xb1));
+    __m256i carry;
+
+    x = _mm256_add_epi16(x, _mm256_slli_si256(x, 2));
+    x = _mm256_add_epi16(x, _mm256_slli_si256(x, 4));
+    x = _mm256_add_epi16(x, _mm256_slli_si256(x, 8));
+    /* The last sum of the lower half, to all of the upper half. */
+    carry = _mm256_permute2x128_si256(x, x, 0x08);
+    carry = _mm256_shuffle_epi8(carry, all16(0x0f0e));
+    return _mm256_add_epi16(x, carry);
 }
 
 /* z0 holds symbols 0-3 and 8-11, z1 symbols 4-7 and 12-15: the order that unpacking 16-bit lanes
- * gives. Stored in natural order. */
-static inline void softmax(struct sep_model_state *m, __m256i z0, __m256i z1)
+ * gives and packing takes. */
+INLINE void softmax(struct sep_model_state *m, __m256i z0, __m256i z1)
 {
-    const __m256i a = _mm256_permute2x128_si256(z0, z1, 0x20);
-    const __m256i b = _mm256_permute2x128_si256(z0, z1, 0x31);
-    const __m256i highest = highest8(_mm256_max_epi32(a, b));
-    __m256i p0 = exp8(_mm256_sub_epi32(highest, a));
-    __m256i p1 = exp8(_mm256_sub_epi32(highest, b));
-    const uint32_t total = sum8(_mm256_add_epi32(p0, p1));
-    const __m256i scale = _mm256_set1_epi32((int)(SEP_PROBABILITY_SCALE / total));
-    const __m256i one = _mm256_set1_epi32(1);
-    __m256i c0, c1;
+    const __m256i z =
+        _mm256_packs_epi32(_mm256_srai_epi32(z0, SEP_Z_CUT), _mm256_srai_epi32(z1, SEP_Z_CUT));
+    const __m256i down = _mm256_sub_epi16(all16(32767), z);
+    const __m128i least = _mm_minpos_epu16(
+        _mm_min_epu16(_mm256_castsi256_si128(down), _mm256_extracti128_si256(down, 1)));
+    const __m256i power = exp16(_mm256_sub_epi16(down, _mm256_broadcastw_epi16(least)));
+    const uint32_t total = sum8(_mm256_madd_epi16(power, all16(1)));
+    const __m256i scale = all16(SEP_PROBABILITY_SCALE / total);
+    const __m256i p =
+        _mm256_add_epi16(_mm256_mulhi_epu16(_mm256_add_epi16(power, power), scale), all16(1));
 
-    p0 = _mm256_add_epi32(_mm256_srli_epi32(_mm256_mullo_epi32(p0, scale), 15), one);
-    p1 = _mm256_add_epi32(_mm256_srli_epi32(_mm256_mullo_epi32(p1, scale), 15), one);
-    _mm256_store_si256((__m256i *)&m->probability[0], p0);
-    _mm256_store_si256((__m256i *)&m->probability[8], p1);
-    c0 = prefix8(p0);
-    c1 = _mm256_add_epi32(prefix8(p1), _mm256_permutevar8x32_epi32(c0, _mm256_set1_epi32(7)));
-    m->cumulative[0] = 0;
-    _mm256_storeu_si256((__m256i *)&m->cumulative[1], c0);
-    _mm256_storeu_si256((__m256i *)&m->cumulative[9], c1);
+    store(m->probability, p);
+    store(m->cumulative, _mm256_sub_epi16(prefix16(p), p));
 }
 
-static inline __m256i row16(const struct sep_model_state *m, uint32_t row)
+INLINE void predict(struct sep_model_state *m, uint32_t vectors)
 {
-    return _mm256_cvtepi8_epi16(_mm_load_si128((const __m128i *)m->lines + row));
+    uint32_t pair[SEP_EXPERTS_MAX] __attribute__((aligned(32)));
+    const uint32_t slots = vectors * 8 - SEP_MATCHES;
+    const __m256i bias0 = load(m->bias[0]), bias1 = load(m->bias[1]);
+    __m256i a, b, weight;
+    __m256i z0 = _mm256_madd_epi16(_mm256_unpacklo_epi16(bias0, bias1), all16(16));
+    __m256i z1 = _mm256_madd_epi16(_mm256_unpackhi_epi16(bias0, bias1), all16(16));
+
+    m->set[3] = m->set_by_hits + look_up(m, vectors) * SEP_EXPERTS_MAX;
+    sep_place_matches(m);
+    for (uint32_t v = 0; v < vectors; v++)
+        store(&pair[v * 8], gate8(m, v * 8));
+    UNROLL
+    for (uint32_t e = 0; e < slots; e++) {
+        a = row16(m, e);
+        b = last16(m, e);
+        weight = all32(pair[e]);
+        z0 = _mm256_add_epi32(z0, _mm256_madd_epi16(_mm256_unpacklo_epi16(a, b), weight));
+        z1 = _mm256_add_epi32(z1, _mm256_madd_epi16(_mm256_unpackhi_epi16(a, b), weight));
+    }
+    /* The match experts have no rows. */
+    a = last16(m, slots);
+    b = last16(m, slots + 1);
+    weight = all32(pair[slots] >> 16 | (pair[slots + 1] & 0xffff0000u));
+    z0 = _mm256_add_epi32(z0, _mm256_madd_epi16(_mm256_unpacklo_epi16(a, b), weight));
+    z1 = _mm256_add_epi32(z1, _mm256_madd_epi16(_mm256_unpackhi_epi16(a, b), weight));
+    softmax(m, z0, z1);
 }
 
 static void avx2_predict(struct sep_model_state *m)
 {
-    uint32_t pair[SEP_EXPERTS_MAX] __attribute__((aligned(32)));
-    const __m256i bias0 = _mm256_load_si256((const __m256i *)m->bias[0]);
-    const __m256i bias1 = _mm256_load_si256((const __m256i *)m->bias[1]);
-    const __m256i sixteen = _mm256_set1_epi16(16);
-    __m256i z0, z1;
-    uint32_t hits = 0;
-
-    for (uint32_t e = 0; e < m->slot_experts; e += 8)
-        hits |= look_up8(m, e) << e;
-    hits &= (1u << m->slot_experts) - 1;
-    m->set[3] = m->set_by_hits + (uint32_t)__builtin_popcount(hits) * SEP_EXPERTS_MAX;
-    sep_place_matches(m);
-    gate(m, pair);
-    z0 = _mm256_madd_epi16(_mm256_unpacklo_epi16(bias0, bias1), sixteen);
-    z1 = _mm256_madd_epi16(_mm256_unpackhi_epi16(bias0, bias1), sixteen);
-    for (uint32_t e = 0; e < m->experts; e++) {
-        const __m256i row = row16(m, m->source[e]);
-        const __m256i last = _mm256_load_si256((const __m256i *)last_row[m->last[e]]);
-        const __m256i weight = _mm256_set1_epi32((int)pair[e]);
-
-        z0 = _mm256_add_epi32(z0, _mm256_madd_epi16(_mm256_unpacklo_epi16(row, last), weight));
-        z1 = _mm256_add_epi32(z1, _mm256_madd_epi16(_mm256_unpackhi_epi16(row, last), weight));
-    }
-    softmax(m, z0, z1);
+    if (m->experts > 8)
+        predict(m, 2);
+    else
+        predict(m, 1);
 }
 
 static unsigned avx2_find(const struct sep_model_state *m, uint32_t target)
 {
-    /* Cumulative sums are at most 65536 and a corrupt target may be anything up to 2^24. */
-    const __m256i t = _mm256_set1_epi32((int)target);
-    const __m256i above0 =
-        _mm256_cmpgt_epi32(_mm256_loadu_si256((const __m256i *)&m->cumulative[1]), t);
-    const __m256i above1 =
-        _mm256_cmpgt_epi32(_mm256_loadu_si256((const __m256i *)&m->cumulative[9]), t);
-    const uint32_t mask = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(above0)) |
-                          (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(above1)) << 8;
+    /* A corrupt target may be anything up to 2^24. */
+    const __m256i t = all16(target < 65535 ? target : 65535);
+    const __m256i begun = _mm256_cmpeq_epi16(_mm256_max_epu16(load(m->cumulative), t), t);
 
-    return (unsigned)__builtin_ctz(mask | 1u << 15);
+    return (unsigned)__builtin_popcount((uint32_t)_mm256_movemask_epi8(begun)) / 2 - 1;
 }
 
-static inline __m256i step8(__m256i gradient, int32_t rate)
+INLINE __m256i step8(__m256i gradient, __m256i rate)
 {
-    return _mm256_srai_epi32(_mm256_add_epi32(_mm256_mullo_epi32(gradient, _mm256_set1_epi32(rate)),
-                                              _mm256_set1_epi32(512)),
-                             10);
-}
-
-static inline __m256i clamp8(__m256i weight)
-{
-    return _mm256_max_epi32(_mm256_min_epi32(weight, _mm256_set1_epi32(SEP_WEIGHT_LIMIT)),
-                            _mm256_set1_epi32(-SEP_WEIGHT_LIMIT));
+    return _mm256_srai_epi32(_mm256_add_epi32(_mm256_mullo_epi32(gradient, rate), all32(8192)), 14);
 }
 
 /* Sums of each of eight vectors, in order. */
-static inline __m256i sum_each(const __m256i x[8])
+INLINE __m256i sum_each(const __m256i x[8])
 {
     const __m256i a =
         _mm256_hadd_epi32(_mm256_hadd_epi32(x[0], x[1]), _mm256_hadd_epi32(x[2], x[3]));
@@ -334,120 +375,117 @@ static inline __m256i sum_each(const __m256i x[8])
                             _mm256_permute2x128_si256(a, b, 0x31));
 }
 
-/* Check and new state of eight slots, and where their counts' moves stand in sep_row_move. */
-static inline void next_states(const struct sep_model_state *m, uint32_t e, uint32_t symbol,
-                               uint32_t *what, uint32_t *move)
+/* Errors at the experts' last symbols, in 16-bit lanes; 0 where there is none. */
+INLINE __m256i error_at(__m256i error, __m256i last_at)
 {
-    const __m256i state = load8(&m->state[e]);
-    const __m256i low4 = all(15);
-    const __m256i count = _mm256_and_si256(state, low4);
-    const __m256i same = _mm256_cmpeq_epi32(_mm256_srli_epi32(state, 8), all(symbol));
-    const __m256i run = _mm256_and_si256(_mm256_and_si256(_mm256_srli_epi32(state, 4), low4), same);
-    const __m256i next_count =
-        _mm256_min_epu32(_mm256_add_epi32(count, all(1)), all(SEP_COUNT_LIMIT));
-    const __m256i next_run = _mm256_min_epu32(_mm256_add_epi32(run, all(1)), all(SEP_RUN_LIMIT));
-    const __m256i next =
-        _mm256_or_si256(all(symbol << 24), _mm256_or_si256(_mm256_slli_epi32(next_count, 16),
-                                                           _mm256_slli_epi32(next_run, 20)));
+    const __m256i byte = _mm256_add_epi16(
+        _mm256_mullo_epi16(_mm256_srli_epi16(last_at, 4), all16(0x0101)), all16(0x0100));
+    const __m256i low = _mm256_shuffle_epi8(_mm256_permute2x128_si256(error, error, 0x00), byte);
+    const __m256i high = _mm256_shuffle_epi8(_mm256_permute2x128_si256(error, error, 0x11), byte);
+    const __m256i both =
+        _mm256_blendv_epi8(low, high, _mm256_cmpgt_epi16(last_at, all16(SEP_LAST_AT(7u))));
 
-    store8(&what[e], _mm256_or_si256(load8(&m->slot_check[e]), next));
-    store8(&move[e], _mm256_mullo_epi32(count, all(sizeof(struct sep_row_move))));
+    return _mm256_andnot_si256(_mm256_cmpeq_epi16(last_at, all16(SEP_LAST_AT(SEP_SYMBOLS))), both);
 }
 
-static inline void update_slots(struct sep_model_state *m, uint32_t symbol)
+/* The opposite of weights4. */
+INLINE void store_weights4(const struct sep_model_state *m, uint32_t e, __m256i weights)
+{
+    struct sep_weight *w = m->weights;
+    const __m128i a = _mm256_castsi256_si128(weights), b = _mm256_extracti128_si256(weights, 1);
+
+    _mm_storel_epi64((__m128i *)&w[m->weight_at[SEP_LANE(e)]], a);
+    _mm_storeh_pi((__m64 *)&w[m->weight_at[SEP_LANE(e + 1)]], _mm_castsi128_ps(a));
+    _mm_storel_epi64((__m128i *)&w[m->weight_at[SEP_LANE(e + 4)]], b);
+    _mm_storeh_pi((__m64 *)&w[m->weight_at[SEP_LANE(e + 5)]], _mm_castsi128_ps(b));
+}
+
+/* Moves the weights of eight experts, SLOTS of which have rows, and their weight sets. */
+INLINE void update_weights8(struct sep_model_state *m, uint32_t e, uint32_t slots, __m256i error,
+                            __m256i last_error)
+{
+    const __m256i rates = _mm256_set1_epi64x((int64_t)m->rate_last << 36 | m->rate_row);
+    const __m256i none = _mm256_setzero_si256();
+    __m256i products[8] = {none, none, none, none, none, none, none, none}, gradient, set_step;
+
+    UNROLL
+    for (uint32_t k = 0; k < slots; k++)
+        products[k] = _mm256_madd_epi16(row16(m, e + k), error);
+    gradient = sum_each(products);
+    set_step = step8(gradient, all32((uint32_t)m->rate_set));
+    UNROLL
+    for (uint32_t k = 0; k < SEP_WEIGHT_SETS; k++)
+        store(&m->set[k][e], _mm256_add_epi32(load(&m->set[k][e]), set_step));
+    store_weights4(m, e,
+                   _mm256_add_epi32(load(&m->held[e]),
+                                    step8(_mm256_unpacklo_epi32(gradient, last_error), rates)));
+    store_weights4(m, e + 2,
+                   _mm256_add_epi32(load(&m->held[e + 4]),
+                                    step8(_mm256_unpackhi_epi32(gradient, last_error), rates)));
+}
+
+INLINE void update_weights(struct sep_model_state *m, uint32_t symbol, uint32_t vectors)
+{
+    const __m256i lane = _mm256_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m256i truth = _mm256_and_si256(_mm256_cmpeq_epi16(lane, all16(symbol)), all16(32767));
+    const __m256i error = _mm256_sub_epi16(truth, _mm256_srli_epi16(load(m->probability), 1));
+    const __m256i last_error = error_at(error, load(m->last_at));
+    const __m256i move = _mm256_mulhrs_epi16(error, all16((uint32_t)m->rate_bias));
+
+    update_weights8(m, 0, vectors == 2 ? 8 : 8 - SEP_MATCHES, error,
+                    _mm256_srai_epi32(_mm256_slli_epi32(last_error, 16), 16));
+    if (vectors == 2)
+        update_weights8(m, 8, 8 - SEP_MATCHES, error, _mm256_srai_epi32(last_error, 16));
+    for (uint32_t k = 0; k < 2; k++)
+        store(m->bias[k], _mm256_adds_epi16(load(m->bias[k]), move));
+}
+
+/* Moves rows, counts, runs and last symbols of all slots. */
+INLINE void update_slots(struct sep_model_state *m, uint32_t symbol, uint32_t vectors)
 {
     uint32_t what[SEP_EXPERTS_MAX] __attribute__((aligned(32)));
-    uint32_t at[SEP_EXPERTS_MAX] __attribute__((aligned(32)));
-    const __m128i lowest = _mm_set1_epi8(-127);
-    const uint32_t slots = m->slot_experts;
+    uint16_t at[SEP_EXPERTS_MAX] __attribute__((aligned(32)));
     int8_t *const base = (int8_t *)m->lines;
+    const __m256i state = load(m->state), check = load(m->slot_check), low4 = all16(15);
+    const __m256i count = _mm256_and_si256(state, low4);
+    const __m256i same = _mm256_cmpeq_epi16(_mm256_srli_epi16(state, 8), all16(symbol));
+    const __m256i run = _mm256_and_si256(_mm256_and_si256(_mm256_srli_epi16(state, 4), low4), same);
+    const __m256i next_count =
+        _mm256_min_epi16(_mm256_add_epi16(count, all16(1)), all16(SEP_COUNT_LIMIT));
+    const __m256i next_run =
+        _mm256_min_epi16(_mm256_add_epi16(run, all16(1)), all16(SEP_RUN_LIMIT));
+    const __m256i next = _mm256_or_si256(
+        all16(symbol << 8), _mm256_or_si256(next_count, _mm256_slli_epi16(next_run, 4)));
 
-    for (uint32_t e = 0; e < slots; e += 8)
-        next_states(m, e, symbol, what, at);
-    for (uint32_t e = 0; e < slots; e++) {
+    store(at, _mm256_mullo_epi16(count, all16(sizeof(struct sep_row_move))));
+    store(&what[0], join(check, next));
+    store(&what[8], _mm256_blend_epi16(_mm256_srli_epi32(check, 16), next, 0xaa));
+    UNROLL
+    for (uint32_t e = 0; e < vectors * 8 - SEP_MATCHES; e++) {
         const struct sep_row_move *move =
-            (const struct sep_row_move *)((const int8_t *)sep_row_move + at[e]);
-        const uint32_t slot = m->slot[e];
-        const int8_t *source = base + (size_t)m->source[e] * SEP_SYMBOLS;
-        int8_t *row = base + (size_t)slot * SEP_SYMBOLS;
+            (const struct sep_row_move *)((const int8_t *)sep_row_move + at[SEP_LANE(e)]);
+        const int8_t *source = base + m->source[e];
+        int8_t *row = base + m->slot[e];
         const int8_t rise = move->rise[source[symbol] + 128];
-        const __m128i moved = _mm_subs_epi8(_mm_load_si128((const __m128i *)source),
-                                            _mm_loadu_si128((const __m128i *)move->fall));
 
-        _mm_store_si128((__m128i *)row, _mm_max_epi8(moved, lowest));
+        _mm_store_si128((__m128i *)row,
+                        _mm_subs_epi8(_mm_load_si128((const __m128i *)source),
+                                      _mm_loadu_si128((const __m128i *)move->fall)));
         row[symbol] = rise;
-        m->lines[slot >> 2].what[(slot & 3) - 1] = what[e];
+        *(uint32_t *)(base + m->what_at[e]) = what[e];
     }
-}
-
-/* Errors at eight experts' last symbols; 0 where there is none. */
-static inline __m256i error_at(__m256i e0, __m256i e1, __m256i last)
-{
-    const __m256i low = _mm256_permutevar8x32_epi32(e0, last);
-    const __m256i high = _mm256_permutevar8x32_epi32(e1, last);
-    const __m256i both =
-        _mm256_blendv_epi8(low, high, _mm256_cmpgt_epi32(last, _mm256_set1_epi32(7)));
-
-    return _mm256_andnot_si256(_mm256_cmpeq_epi32(last, _mm256_set1_epi32(SEP_SYMBOLS)), both);
-}
-
-static inline void add_steps(struct sep_weight *weight, const int32_t *step)
-{
-    const __m128i limit = _mm_set1_epi32(SEP_WEIGHT_LIMIT);
-    const __m128i sum = _mm_add_epi32(_mm_loadl_epi64((const __m128i *)weight),
-                                      _mm_loadl_epi64((const __m128i *)step));
-
-    _mm_storel_epi64((__m128i *)weight, _mm_max_epi32(_mm_min_epi32(sum, limit),
-                                                      _mm_sub_epi32(_mm_setzero_si128(), limit)));
-}
-
-/* Steps of the weights of eight experts, and of their weight sets. */
-static inline void update_weights(struct sep_model_state *m, uint32_t e, __m256i error, __m256i e0,
-                                  __m256i e1)
-{
-    int32_t steps[16] __attribute__((aligned(32)));
-    __m256i products[8], gradient, row, last, set_step;
-
-    for (uint32_t k = 0; k < 8; k++)
-        products[k] = _mm256_madd_epi16(row16(m, m->source[e + k]), error);
-    gradient = _mm256_srai_epi32(_mm256_add_epi32(sum_each(products), _mm256_set1_epi32(8)), 4);
-    row = step8(gradient, m->rate_row);
-    last = step8(error_at(e0, e1, _mm256_load_si256((const __m256i *)&m->last[e])), m->rate_last);
-    set_step = step8(gradient, m->rate_set);
-    for (uint32_t k = 0; k < SEP_WEIGHT_SETS; k++) {
-        __m256i *set = (__m256i *)&m->set[k][e];
-
-        _mm256_store_si256(set, clamp8(_mm256_add_epi32(_mm256_load_si256(set), set_step)));
-    }
-    /* Unpacking gives experts 0 1 4 5 and 2 3 6 7. */
-    _mm256_store_si256((__m256i *)&steps[0], _mm256_unpacklo_epi32(row, last));
-    _mm256_store_si256((__m256i *)&steps[8], _mm256_unpackhi_epi32(row, last));
-    for (uint32_t k = 0; k < 8; k++)
-        add_steps(&m->weights[m->weight_at[e + k]],
-                  &steps[(k & 1) * 2 + (k >> 1 & 1) * 8 + (k >> 2) * 4]);
 }
 
 static void avx2_update(struct sep_model_state *m, uint32_t symbol)
 {
-    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    const __m256i at0 = _mm256_cmpeq_epi32(lane, _mm256_set1_epi32((int)symbol));
-    const __m256i at1 = _mm256_cmpeq_epi32(lane, _mm256_set1_epi32((int)symbol - 8));
-    const __m256i truth = _mm256_set1_epi32(32767);
-    const __m256i p0 = _mm256_load_si256((const __m256i *)&m->probability[0]);
-    const __m256i p1 = _mm256_load_si256((const __m256i *)&m->probability[8]);
-    const __m256i e0 = _mm256_sub_epi32(_mm256_and_si256(at0, truth), _mm256_srli_epi32(p0, 1));
-    const __m256i e1 = _mm256_sub_epi32(_mm256_and_si256(at1, truth), _mm256_srli_epi32(p1, 1));
-    const __m256i error = _mm256_permute4x64_epi64(_mm256_packs_epi32(e0, e1), 0xd8);
-    const __m256i rate = _mm256_set1_epi16((short)m->rate_bias);
-
-    for (uint32_t e = 0; e < m->experts; e += 8)
-        update_weights(m, e, error, e0, e1);
-    update_slots(m, symbol);
-    for (uint32_t k = 0; k < 2; k++) {
-        __m256i *bias = (__m256i *)m->bias[k];
-
-        _mm256_store_si256(
-            bias, _mm256_adds_epi16(_mm256_load_si256(bias), _mm256_mulhrs_epi16(error, rate)));
+    if (m->experts > 8) {
+        if (m->probability[symbol] < SEP_CERTAIN)
+            update_weights(m, symbol, 2);
+        update_slots(m, symbol, 2);
+    } else {
+        if (m->probability[symbol] < SEP_CERTAIN)
+            update_weights(m, symbol, 1);
+        update_slots(m, symbol, 1);
     }
 }
 

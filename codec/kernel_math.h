@@ -8,35 +8,41 @@
 #include "state.h"
 #include "tables.h"
 
+/* z is cut to 10 fraction bits in 16, so it saturates at 32 nats: that happens to symbols that are
+ * out of the question anyway. */
+#define SEP_Z_CUT 6
+
 /* Sixteen symbols get at least 1/65536 each; the rest is shared by the softmax. The scale is
- * divided by the sum of sep_exp, 65536 to 16 * 65536, so the product with one of them stays in 32
- * bits. */
+ * divided by the sum of sep_exp, 32767 to 16 * 32767, and fits 16 bits. */
 #define SEP_PROBABILITY_SCALE ((65536u - SEP_SYMBOLS) << 15)
 
-#define SEP_EXP_LIMIT 49151u /* 12 nats in 1/4096 nat */
-#define SEP_EXP_LOG2E 23637u /* log2(e), 14 fraction bits */
+#define SEP_EXP_LOG2E 47274u /* log2(e) / 2, 16 fraction bits */
 
-/* 2^-f for f in [0, 1) with 15 fraction bits: 65536 + f (C1 + f (C2 + f C3)), error below 1e-4. */
-#define SEP_EXP_C1 (-45390)
-#define SEP_EXP_C2 15468
-#define SEP_EXP_C3 (-2846)
+/* 2^-f for f in [0, 1) with 16 fraction bits: 65535 - f (C1 - f (C2 - f C3)), error below 1e-4. */
+#define SEP_EXP_C1 45390u
+#define SEP_EXP_C2 15468u
+#define SEP_EXP_C3 2846u
 
-/* exp(-d / 65536), 16 fraction bits. */
+/* A nibble whose symbol had this probability or more teaches the weights nothing. */
+#define SEP_CERTAIN 65300u
+
+static inline int32_t sep_cut_z(int32_t z)
+{
+    z >>= SEP_Z_CUT;
+    return z > 32767 ? 32767 : z < -32768 ? -32768 : z;
+}
+
+/* exp(-d / 1024), 15 fraction bits; D has 16 bits. */
 static inline uint32_t sep_exp(uint32_t d)
 {
-    uint32_t bits, whole;
-    int32_t f;
+    const uint32_t bits =
+        (d < 16384 ? 4 * d : 65535) * SEP_EXP_LOG2E >> 16; /* log2, 11 fraction bits */
+    const uint32_t whole = bits >> 11;
+    const uint32_t f = bits << 5 & 0xffff;
+    const uint32_t y =
+        65535 - (f * (SEP_EXP_C1 - (f * (SEP_EXP_C2 - (f * SEP_EXP_C3 >> 16)) >> 16)) >> 16);
 
-    d >>= 4;
-    if (d > SEP_EXP_LIMIT)
-        d = SEP_EXP_LIMIT;
-    bits = d * SEP_EXP_LOG2E >> 11; /* log2, 15 fraction bits */
-    whole = bits >> 15;
-    f = (int32_t)(bits & 32767);
-    return (uint32_t)(65536 +
-                      (f * (SEP_EXP_C1 + (f * (SEP_EXP_C2 + (f * SEP_EXP_C3 >> 15)) >> 15)) >>
-                       15)) >>
-           whole;
+    return whole < 16 ? y >> (whole + 1) : 0;
 }
 
 /* Hash of what slot expert E sees. */
@@ -48,24 +54,18 @@ static inline uint32_t sep_seed(uint32_t value, uint32_t e)
 }
 
 /* 20 fraction bits to 12, saturated to 16 bits. */
-static inline int32_t sep_narrow(int32_t weight)
+static inline int32_t sep_narrow(uint32_t weight)
 {
-    const int32_t w = (weight + 128) >> 8;
+    const int32_t w = (int32_t)(weight + 128) >> 8;
 
     return w > 32767 ? 32767 : w < -32768 ? -32768 : w;
 }
 
-static inline int32_t sep_clamp(int32_t weight)
+/* GRADIENT is at most 2^23 and RATE at most 255 (2^15 and 65535 for the last symbol), so the product
+ * stays in 31 bits. */
+static inline uint32_t sep_step(int32_t gradient, int32_t rate)
 {
-    return weight > SEP_WEIGHT_LIMIT    ? SEP_WEIGHT_LIMIT
-           : weight < -SEP_WEIGHT_LIMIT ? -SEP_WEIGHT_LIMIT
-                                        : weight;
-}
-
-/* GRADIENT is at most 2^20 and RATE at most 1023, so the product stays in 31 bits. */
-static inline int32_t sep_step(int32_t gradient, int32_t rate)
-{
-    return (gradient * rate + 512) >> 10;
+    return (uint32_t)((gradient * rate + 8192) >> 14);
 }
 
 static inline int16_t sep_bias_step(int32_t bias, int32_t error, int32_t rate)
@@ -75,16 +75,14 @@ static inline int16_t sep_bias_step(int32_t bias, int32_t error, int32_t rate)
     return (int16_t)(value > 32767 ? 32767 : value < -32768 ? -32768 : value);
 }
 
-/* Match experts stand behind the slot experts; they, and what fills the last vector, have no rows.
- */
+/* Match experts stand behind the slot experts. */
 static inline void sep_place_matches(struct sep_model_state *m)
 {
-    for (uint32_t e = m->slot_experts; e < SEP_EXPERTS_MAX; e++) {
-        const uint32_t k = e - m->slot_experts;
+    for (uint32_t k = 0; k < SEP_MATCHES; k++) {
+        const uint32_t e = m->slot_experts + k;
 
-        m->source[e] = SEP_ROW_ZERO;
-        m->weight_at[e] = e * SEP_CONFIDENCES + (k < SEP_MATCHES ? m->match_confidence[k] : 0);
-        m->last[e] = k < SEP_MATCHES ? m->match_symbol[k] : SEP_SYMBOLS;
+        m->weight_at[SEP_LANE(e)] = (uint16_t)(e * SEP_CONFIDENCES + m->match_confidence[k]);
+        m->last_at[SEP_LANE(e)] = (uint16_t)SEP_LAST_AT(m->match_symbol[k]);
     }
 }
 

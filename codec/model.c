@@ -48,12 +48,13 @@ static void reset_tables(struct sep_model_state *m, size_t plain_size)
     while (bias_log < SEP_BIAS2_LOG_MAX && (size_t)8 << bias_log < plain_size)
         bias_log++;
     m->half_shift = 32 - (lines_log - 1);
-    m->half_lines = 1u << (lines_log - 1);
+    m->half_bytes = SEP_LINE_BYTES << (lines_log - 1);
     m->bias2_mask = (1u << bias_log) - 1;
     memset(m->lines, 0, sizeof m->lines[0] << lines_log);
     memset(m->bias1, 0, sizeof m->bias1);
     memset(m->bias2, 0, sizeof m->bias2[0] << bias_log);
     memset(m->seed, 0, sizeof m->seed);
+    memset(m->line, 0, sizeof m->line);
 }
 
 /* Learning rates fall over the first kilobytes of a block. */

@@ -47,11 +47,11 @@ enum sep_patch {
     SEP_PATCH_COUNT
 };
 
-#define SEP_PROFILE_EXPERTS 22u /* most slot experts of a profile */
+#define SEP_PROFILE_EXPERTS 14u /* most slot experts of a profile */
 
 struct sep_profile {
     const char *name;
-    uint8_t experts;                    /* slot experts */
+    uint8_t experts;                    /* slot experts: 6 or 14, with two matches whole vectors */
     uint8_t patch[SEP_PROFILE_EXPERTS]; /* enum sep_patch */
 };
 

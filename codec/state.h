@@ -22,15 +22,14 @@
 
 #include "profile.h"
 
-#define SEP_EXPERTS_MAX  24u /* slot experts and match experts together */
-#define SEP_MATCHES      2u  /* match experts; the last ones of a profile's experts */
-#define SEP_SYMBOLS      16u
-#define SEP_WAYS         3u
-#define SEP_CONFIDENCES  32u /* classes of (count, run) of a slot, or of match length */
-#define SEP_WEIGHT_SETS  4u
-#define SEP_WEIGHT_LIMIT (1 << 23) /* 8.0 */
-#define SEP_COUNT_LIMIT  10u       /* count of a slot saturates here */
-#define SEP_RUN_LIMIT    15u
+#define SEP_EXPERTS_MAX 16u /* slot experts and match experts together */
+#define SEP_MATCHES     2u  /* match experts; the last ones of a profile's experts */
+#define SEP_SYMBOLS     16u
+#define SEP_WAYS        3u
+#define SEP_CONFIDENCES 32u /* classes of (count, run) of a slot, or of match length */
+#define SEP_WEIGHT_SETS 4u
+#define SEP_COUNT_LIMIT 10u /* count of a slot saturates here */
+#define SEP_RUN_LIMIT   15u
 
 #define SEP_LINES_LOG_MIN 9u  /* 32 KiB of slots for the smallest block */
 #define SEP_LINES_LOG_MAX 16u /* 4 MiB of slots */
@@ -49,10 +48,19 @@ struct sep_line {
     int8_t row[SEP_WAYS][SEP_SYMBOLS];
 };
 
-/* A row is named by its distance from lines[0] in rows, four a line. A new slot and an expert
- * without rows read the one behind the table, which is never written and stays 0. */
-#define SEP_ROW_OF(line, way) ((line)*4u + 1u + (way))
-#define SEP_ROW_ZERO          SEP_ROW_OF(1u << SEP_LINES_LOG_MAX, 0u)
+/* Lines, rows and what is known about them are named by their distance from lines[0] in bytes. A new
+ * slot reads the row behind the table, which is never written and stays 0. */
+#define SEP_LINE_BYTES         64u
+#define SEP_ROW_OF(line, way)  ((line) + 16u * (1u + (way)))
+#define SEP_WHAT_OF(line, way) ((line) + 4u * (way))
+#define SEP_ROW_ZERO           SEP_ROW_OF(SEP_LINE_BYTES << SEP_LINES_LOG_MAX, 0u)
+
+/* Where expert E stands in arrays of 16-bit numbers: E and E + 8 share a 32-bit lane, so that no
+ * vector unit has to move anything across lanes to get from one width to the other. */
+#define SEP_LANE(e) (((e)&7u) * 2u + ((e) >> 3))
+
+/* last_at of a symbol: what a table of rows of 16-bit numbers has it at. SEP_SYMBOLS: none. */
+#define SEP_LAST_AT(symbol) ((symbol)*32u)
 
 /* What one expert's row, and its last symbol, are worth at one confidence. */
 struct sep_weight {
@@ -73,8 +81,8 @@ struct sep_model_state {
     _Alignas(32) uint32_t patch[SEP_EXPERTS_MAX]; /* enum sep_patch of the slot experts, then 0 */
     uint32_t patch_value[SEP_PATCH_COUNT];        /* what each patch sees, for the whole byte */
     _Alignas(32) uint32_t seed[SEP_EXPERTS_MAX];  /* its hash for each slot expert */
-    _Alignas(32) uint32_t line[SEP_EXPERTS_MAX];  /* cache line to look in */
-    _Alignas(32) uint32_t check[SEP_EXPERTS_MAX]; /* what the slot must hold, 16 bits */
+    _Alignas(32) uint32_t line[SEP_EXPERTS_MAX];  /* cache line to look in, in bytes */
+    _Alignas(32) uint16_t check[SEP_EXPERTS_MAX]; /* what the slot must hold; by SEP_LANE */
     uint32_t match_confidence[SEP_MATCHES];
     uint32_t match_symbol[SEP_MATCHES]; /* SEP_SYMBOLS: no prediction */
     int32_t *set[SEP_WEIGHT_SETS];      /* weight sets of this nibble */
@@ -83,24 +91,26 @@ struct sep_model_state {
     struct sep_weight *weights; /* weight[nibble][0][0] */
     int32_t rate_row, rate_set, rate_last, rate_bias;
 
-    /* Between predict and update. */
-    _Alignas(32) uint32_t slot[SEP_EXPERTS_MAX]; /* row that the expert's slot owns */
-    _Alignas(
-        32) uint32_t source[SEP_EXPERTS_MAX]; /* row that it reads: the same, or SEP_ROW_ZERO */
-    _Alignas(32) uint32_t slot_check[SEP_EXPERTS_MAX];
-    _Alignas(32) uint32_t state[SEP_EXPERTS_MAX];
-    _Alignas(32) uint32_t weight_at[SEP_EXPERTS_MAX]; /* expert * SEP_CONFIDENCES + confidence */
-    _Alignas(32) uint32_t last[SEP_EXPERTS_MAX];      /* SEP_SYMBOLS: none */
-    _Alignas(64) uint32_t probability[SEP_SYMBOLS];
-    uint32_t cumulative[SEP_SYMBOLS + 1]; /* of probability; the last is at most 65536 */
+    /* Between predict and update; the arrays of 16-bit numbers are by SEP_LANE. */
+    _Alignas(32) uint32_t slot[SEP_EXPERTS_MAX];    /* row that the expert's slot owns */
+    _Alignas(32) uint32_t source[SEP_EXPERTS_MAX];  /* row it reads: the same, or SEP_ROW_ZERO */
+    _Alignas(32) uint32_t what_at[SEP_EXPERTS_MAX]; /* where check and state of its slot stand */
+    _Alignas(32) uint16_t slot_check[SEP_EXPERTS_MAX];
+    _Alignas(32) uint16_t state[SEP_EXPERTS_MAX];
+    _Alignas(32) uint16_t weight_at[SEP_EXPERTS_MAX]; /* expert * SEP_CONFIDENCES + confidence */
+    _Alignas(32) uint16_t last_at[SEP_EXPERTS_MAX];
+    _Alignas(32) struct sep_weight held[SEP_EXPERTS_MAX]; /* scratch of a kernel */
+    _Alignas(64) uint16_t probability[SEP_SYMBOLS];
+    _Alignas(32) uint16_t
+        cumulative[SEP_SYMBOLS]; /* of the symbols before; their end is at most 65536 */
 
     /* The block. */
     const uint8_t *plain;
     uint32_t position;
-    uint32_t experts; /* slot experts and match experts */
+    uint32_t experts; /* slot experts and match experts: 8 or 16 */
     uint32_t slot_experts;
     uint32_t half_shift; /* 32 - log2(lines of one half) */
-    uint32_t half_lines;
+    uint32_t half_bytes; /* of one half of the slots */
     uint32_t match_shift[SEP_MATCHES];
     uint32_t bias2_mask;
     const struct sep_profile *profile;
