@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "mount_check.h"
@@ -171,10 +172,14 @@ static int check_apart(const struct fs_mount_paths *paths, const struct refusal 
 static int check_device(const struct refusal *refusal)
 {
     const int fd = open(FUSE_DEVICE, O_RDWR | O_CLOEXEC);
+    struct stat stat_buffer;
+    bool right;
 
     if (fd >= 0) {
+        right = fstat(fd, &stat_buffer) == 0 && S_ISCHR(stat_buffer.st_mode) &&
+                stat_buffer.st_rdev == makedev(10, 229); /* fixed: devices.txt of the kernel */
         close(fd);
-        return 0;
+        return right ? 0 : refuse(refusal, -ENODEV, FUSE_DEVICE ": not the FUSE device");
     }
     if (errno == ENOENT || errno == ENODEV || errno == ENXIO)
         return refuse(refusal, -errno,
