@@ -334,6 +334,21 @@ void fs_dirty_drop(struct fs *fs, struct fs_inode *inode, uint64_t first, uint64
     }
 }
 
+/* MADE takes the place of DIRTY in the order of versions: who waits for that one waits for this. */
+static void stand_in(struct fs *fs, struct fs_inode *inode, struct fs_dirty *made,
+                     struct fs_dirty *dirty)
+{
+    struct fs_writeback *wb = fs->writeback;
+
+    pthread_mutex_lock(&wb->mutex);
+    made->seq = dirty->seq;
+    TAILQ_REMOVE(&wb->all, made, all);
+    TAILQ_INSERT_BEFORE(dirty, made, all);
+    TAILQ_REMOVE(&inode->versions, made, own);
+    TAILQ_INSERT_BEFORE(dirty, made, own);
+    pthread_mutex_unlock(&wb->mutex);
+}
+
 /* The version that a worker has is too long: a shorter one takes its place. */
 static int cut_busy(struct fs *fs, struct fs_inode *inode, struct fs_dirty *dirty, uint32_t keep)
 {
@@ -346,6 +361,7 @@ static int cut_busy(struct fs *fs, struct fs_inode *inode, struct fs_dirty *dirt
     /* without room it will be tried all the same: a truncation is not refused for lack of space */
     if (index_reserve(fs->index, keep + INDEX_RECORD_HEADER + SEP_EXPANSION_MAX) == 0)
         fs_dirty_charge(shorter, keep + INDEX_RECORD_HEADER + SEP_EXPANSION_MAX);
+    stand_in(fs, inode, shorter, dirty);
     drop_version(fs, inode, dirty);
     fs_dirty_give(fs, shorter, true);
     return 0;

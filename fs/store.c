@@ -151,9 +151,11 @@ static int set_new(struct index_txn *txn, const struct fs_dirty *dirty, struct i
 
     if (error == 0 && same.id != dirty->unlike)
         return -EAGAIN;
-    if (error != 0 && error != -ENOENT)
+    if (error != 0 && error != -ENOENT && error != -EUCLEAN) /* malformed: as good as none */
         return error;
     error = index_block_add(txn, &dirty->block, INDEX_HOT);
+    if (error == -ESTALE) /* waited so long that its pack was taken for empty, and removed */
+        return -EAGAIN;
     return error != 0 ? error : set_extent(txn, dirty, dirty->block.id, record);
 }
 
@@ -183,8 +185,8 @@ static void count_stored(struct fs *fs, const struct fs_dirty *dirty)
         atomic_fetch_add_explicit(&counters->blocks_holes, 1, memory_order_relaxed);
 }
 
-/* The transaction for COUNT versions in ascending order. *done: how many are stored; the one after
- * them has to be encoded again. *gone: the file is being deleted. */
+/* The transaction for COUNT versions in ascending order. *done: how many are stored, also on an
+ * error; the one after them met it, or has to be encoded again. *gone: the file is being deleted. */
 static int transact(struct fs *fs, struct fs_inode *inode, struct fs_dirty **batch, size_t count,
                     size_t *done, bool *gone)
 {
@@ -214,10 +216,14 @@ static int transact(struct fs *fs, struct fs_inode *inode, struct fs_dirty **bat
     }
     if (error == -EAGAIN)
         error = 0;
-    if (error == 0 && i > 0)
-        error = fs_store_settle(fs, inode, txn, &record);
-    if (error == 0)
-        *done = i;
+    if (i > 0) { /* what was applied stays applied, whatever the next one met */
+        const int settled = fs_store_settle(fs, inode, txn, &record);
+
+        if (settled == 0)
+            *done = i;
+        else
+            error = settled;
+    }
 out:
     index_end(txn);
     return *gone ? 0 : error;

@@ -17,10 +17,17 @@
 #include "index/internal.h"
 
 _Atomic int fail_pack_writes;
+atomic_bool hold_pack_writes;
+_Atomic unsigned held_pack_writes;
 
 static ssize_t failing_pwritev(int fd, const struct iovec *parts, int count, off_t offset)
 {
     int error = fail_pack_writes;
+
+    held_pack_writes++;
+    while (hold_pack_writes)
+        usleep(1000);
+    held_pack_writes--;
 
     if (error == 0)
         return index_io_system.pwritev(fd, parts, count, offset);
@@ -54,6 +61,7 @@ void scratch_make(struct mounted *m)
     m->options.commit = 3600;
     m->options.compact = FS_COMPACT_OFF;
     fail_pack_writes = 0;
+    hold_pack_writes = false;
 }
 
 static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *ftw)

@@ -8,6 +8,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -70,5 +71,8 @@ uint64_t random_next(uint64_t *state);
 
 /* While set, pack writes fail with this errno. */
 extern _Atomic int fail_pack_writes;
+/* While set, pack writes wait; how many are in progress. */
+extern atomic_bool hold_pack_writes;
+extern _Atomic unsigned held_pack_writes;
 
 #endif
