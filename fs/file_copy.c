@@ -176,14 +176,14 @@ ssize_t fs_file_copy(struct fs *fs, struct fs_inode *in, uint64_t offset_in, str
     if (offset_in % fs->block_size == offset_out % fs->block_size) {
         error = fs_file_write_back(fs, in);
         if (error == 0)
-            error = index_reserve(fs->index, 0);
-        if (error == 0)
             error = fs_file_write_back(fs, out);
         if (error != 0)
             return error;
     }
     while (copy.left > 0 && part > 0 && error == 0) {
-        error = share_some(fs, &copy, &part);
+        error = index_reserve(fs->index, 0); /* each transaction adds extents to the index */
+        if (error == 0)
+            error = share_some(fs, &copy, &part);
         if (error == 0 && part == 0) {
             if (buffer == NULL)
                 buffer = malloc(COPY_BYTES);

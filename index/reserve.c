@@ -150,7 +150,8 @@ static void shorten_index(struct index *index, uint64_t margin)
     if (mdb_env_get_fd(index->env, &fd) != 0)
         return;
     pthread_mutex_lock(&index->reserve_mutex);
-    const uint64_t keep = index_end_of(index) + margin;
+    const uint64_t page = index->page_size;
+    const uint64_t keep = (index_end_of(index) + margin + page - 1) / page * page;
     if (keep + STEP_MIN < atomic_load(&index->index_allocated) &&
         index->io->ftruncate(fd, (off_t)keep) == 0)
         atomic_store(&index->index_allocated, keep);

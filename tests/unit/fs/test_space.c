@@ -72,6 +72,52 @@ static void test_full_disk(void **state)
     free(data);
 }
 
+/* Sharing blocks needs no pack space, but the index grows: a full host ends the copy, nothing else. */
+static void test_copy_on_a_full_disk(void **state)
+{
+    struct mounted m;
+    struct fs_inode *a, *b, *noise;
+    uint8_t data[BLOCK];
+    uint64_t blocks = 1, more;
+    ssize_t done;
+
+    (void)state;
+    scratch_make(&m);
+    if (mount("tmpfs", m.path, "tmpfs", 0, "size=24m") != 0) {
+        print_message("skipped: mounting a tmpfs needs root (%s)\n", strerror(errno));
+        scratch_remove(&m);
+        skip();
+    }
+    store_open(&m);
+    a = file_create(&m, "a");
+    b = file_create(&m, "b");
+    noise = file_create(&m, "noise");
+    fill(data, BLOCK, 1);
+    write_all(&m, a, data, BLOCK, 0);
+    for (; blocks < 1u << 17; blocks *= 2)
+        assert_int_equal(fs_file_copy(&m.fs, a, 0, a, blocks * BLOCK, blocks * BLOCK),
+                         blocks * BLOCK);
+    assert_int_equal(fs_file_sync(&m.fs, a), 0);
+    for (more = 0;; more++) {
+        fill_noise(data, BLOCK, more);
+        done = fs_file_write(&m.fs, noise, data, BLOCK, more * BLOCK, false);
+        if (done != BLOCK)
+            break;
+    }
+    assert_int_equal(done, -ENOSPC);
+    assert_int_equal(fs_file_sync(&m.fs, noise), 0);
+    done = fs_file_copy(&m.fs, a, 0, b, 0, blocks * BLOCK);
+    assert_true(done == -ENOSPC || (done >= 0 && (uint64_t)done < blocks * BLOCK));
+    assert_false(index_readonly(m.index));
+    assert_int_equal(fs_file_sync(&m.fs, b), 0);
+    fs_inode_drop(&m.fs, a);
+    fs_inode_drop(&m.fs, b);
+    fs_inode_drop(&m.fs, noise);
+    store_close(&m);
+    assert_int_equal(umount2(m.path, MNT_DETACH), 0);
+    scratch_remove(&m);
+}
+
 static void test_failing_disk(void **state)
 {
     struct mounted m;
@@ -171,9 +217,9 @@ static void test_failing_and_full_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_full_disk),
-                                       cmocka_unit_test(test_failing_disk),
-                                       cmocka_unit_test(test_failing_and_full_memory)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_full_disk), cmocka_unit_test(test_copy_on_a_full_disk),
+        cmocka_unit_test(test_failing_disk), cmocka_unit_test(test_failing_and_full_memory)};
 
     return cmocka_run_group_tests_name("fs space", tests, NULL, NULL);
 }
