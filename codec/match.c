@@ -28,6 +28,7 @@ void sep_match_begin(struct sep_model_state *m, size_t plain_size)
         memset(m->match_head[k], 0, sizeof m->match_head[k][0] << log);
         m->match[k] = (struct sep_match){.predicted = 256};
     }
+    m->patch_value[SEP_PATCH_MATCH] = 256;
 }
 
 static uint32_t load32(const uint8_t *bytes)
@@ -36,12 +37,26 @@ static uint32_t load32(const uint8_t *bytes)
 }
 
 /* Hash of the last minimum[k] bytes before END; there are that many. */
-static uint32_t match_hash(const uint8_t *end, uint32_t k)
+static uint32_t match_hash(const uint8_t *end, uint64_t history, uint32_t k)
 {
+    const uint32_t last4 = (uint32_t)history, before4 = (uint32_t)(history >> 32);
+
     if (k == 1)
-        return (load32(end - 4) + end[-5] * SEP_HASH_2) * SEP_HASH_1;
-    return ((load32(end - 4) * SEP_HASH_1 ^ load32(end - 8)) * SEP_HASH_2 ^ load32(end - 12)) *
-           SEP_HASH_3;
+        return (last4 + (before4 & 255) * SEP_HASH_2) * SEP_HASH_1;
+    return ((last4 * SEP_HASH_1 ^ before4) * SEP_HASH_2 ^ load32(end - 12)) * SEP_HASH_3;
+}
+
+void sep_match_ahead(struct sep_model_state *m)
+{
+    for (uint32_t k = 0; k < SEP_MATCHES; k++) {
+        m->match_slot[k] = NULL;
+        if (m->position >= minimum[k]) {
+            m->match_slot[k] =
+                &m->match_head[k][match_hash(m->plain + m->position, m->history, k) >>
+                                  m->match_shift[k]];
+            __builtin_prefetch(m->match_slot[k], 1);
+        }
+    }
 }
 
 /* How many bytes before A and before B are the same; B < A. */
@@ -53,46 +68,6 @@ static uint32_t common_length(const uint8_t *plain, uint32_t a, uint32_t b)
            plain[a - 1 - length] == plain[b - 1 - length])
         length++;
     return length;
-}
-
-void sep_match_next(struct sep_model_state *m)
-{
-    const uint8_t *plain = m->plain;
-    const uint32_t position = m->position;
-    const uint32_t byte = plain[position - 1];
-
-    for (uint32_t k = 0; k < SEP_MATCHES; k++) {
-        struct sep_match *match = &m->match[k];
-
-        if (match->position != 0) {
-            const uint32_t miss = match->predicted != byte;
-
-            match->misses = (match->misses << 1 | miss) & 255;
-            match->length = miss                               ? 0
-                            : match->length < MATCH_LENGTH_MAX ? match->length + 1
-                                                               : match->length;
-            match->position++;
-            if (match->misses == 255)
-                match->position = 0;
-        }
-        if (position >= minimum[k]) {
-            uint32_t *head =
-                &m->match_head[k][match_hash(plain + position, k) >> m->match_shift[k]];
-
-            if (match->length < minimum[k] && *head != 0 &&
-                load32(plain + *head - 4) == load32(plain + position - 4)) {
-                const uint32_t length = common_length(plain, position, *head);
-
-                if (length >= minimum[k] && length > match->length)
-                    *match = (struct sep_match){.position = *head, .length = length};
-            }
-            *head = position;
-        }
-        match->predicted = match->position != 0 ? plain[match->position] : 256;
-    }
-    /* Two pointers at one place say nothing twice. */
-    if (m->match[1].position == m->match[0].position)
-        m->match[1].predicted = 256;
 }
 
 /* 1 .. 31: four classes of misses, eight of length. */
@@ -110,6 +85,49 @@ static uint32_t confidence(const struct sep_match *match)
     return class * 4 + missed + (class + missed == 0);
 }
 
+/* The byte at POSITION - 1 is the one that was to be predicted. */
+static void judge(struct sep_match *match, uint32_t byte)
+{
+    const uint32_t miss = match->predicted != byte;
+
+    match->misses = (match->misses << 1 | miss) & 255;
+    match->length = miss ? 0 : match->length + (match->length < MATCH_LENGTH_MAX);
+    match->position = match->misses == 255 ? 0 : match->position + 1;
+}
+
+void sep_match_next(struct sep_model_state *m)
+{
+    const uint8_t *plain = m->plain;
+    const uint32_t position = m->position;
+    const uint32_t newest = __builtin_bswap32((uint32_t)m->history);
+    const struct sep_match *expected;
+
+    for (uint32_t k = 0; k < SEP_MATCHES; k++) {
+        struct sep_match *match = &m->match[k];
+        uint32_t *const slot = m->match_slot[k];
+
+        if (match->position != 0)
+            judge(match, m->history & 255);
+        if (slot != NULL) {
+            if (match->length < minimum[k] && *slot != 0 && load32(plain + *slot - 4) == newest) {
+                const uint32_t length = common_length(plain, position, *slot);
+
+                if (length >= minimum[k] && length > match->length)
+                    *match = (struct sep_match){.position = *slot, .length = length};
+            }
+            *slot = position;
+        }
+        match->predicted = match->position != 0 ? plain[match->position] : 256;
+        match->confidence = confidence(match);
+    }
+    /* Two pointers at one place say nothing twice. */
+    if (m->match[1].position == m->match[0].position)
+        m->match[1].predicted = 256;
+    expected = &m->match[m->match[0].predicted < 256 ? 0 : 1];
+    m->patch_value[SEP_PATCH_MATCH] =
+        expected->predicted | (expected->length < 31 ? expected->length : 31) << 16;
+}
+
 void sep_match_nibble(struct sep_model_state *m, unsigned nibble)
 {
     for (uint32_t k = 0; k < SEP_MATCHES; k++) {
@@ -118,7 +136,7 @@ void sep_match_nibble(struct sep_model_state *m, unsigned nibble)
         const uint32_t valid =
             predicted < 256 && (nibble == 0 || predicted >> 4 == m->high) ? 1 : 0;
 
-        m->match_confidence[k] = valid ? confidence(match) : 0;
+        m->match_confidence[k] = valid ? match->confidence : 0;
         m->match_symbol[k] = !valid ? SEP_SYMBOLS : nibble == 0 ? predicted >> 4 : predicted & 15;
     }
 }

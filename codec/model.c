@@ -68,34 +68,55 @@ static void set_rates(struct sep_model_state *m)
     m->rate_bias = (int32_t)(RATE_BIAS_END + (RATE_BIAS_START * 1024u) / (seen + 1024));
 }
 
-/* Weight sets, bias rows and match predictions of the next nibble. */
-static void select_inputs(struct sep_model_state *m, unsigned nibble, uint32_t symbol_key)
-{
-    const uint32_t position = m->position;
-    const uint32_t c1 = position > 0 ? m->plain[position - 1] : 0;
-    const uint32_t c2 = position > 1 ? m->plain[position - 2] : 0;
-    uint32_t hash;
+/* Where the next nibble's inputs stand that do not depend on the match models. Known before the last
+ * nibble is learnt, which still uses those of the last. */
+struct inputs {
+    int32_t *column, *last, *before;
+    int16_t *bias[2];
+};
 
+static struct inputs ask_for_inputs(struct sep_model_state *m, unsigned nibble, uint32_t symbol_key)
+{
+    const uint32_t c1 = m->history & 255, c2 = m->history >> 8 & 255;
+    const uint32_t hash = (((uint32_t)m->history & 65535) + (symbol_key << 16) + 1) * SEP_HASH_1;
+    const struct inputs in = {
+        .column = m->weight_set[nibble][0][m->column & 255],
+        .last = m->weight_set[nibble][1][nibble == 0 ? c1 : m->high << 4 | c1 >> 4],
+        .before = m->weight_set[nibble][2][c2],
+        .bias = {m->bias1[c1][symbol_key], m->bias2[(hash >> 16 ^ hash >> 2) & m->bias2_mask]},
+    };
+
+    __builtin_prefetch(in.bias[1], 1);
+    __builtin_prefetch(in.bias[0], 1);
+    __builtin_prefetch(in.last, 1);
+    __builtin_prefetch(in.before, 1);
+    return in;
+}
+
+/* Weight sets, bias rows and match predictions of the next nibble. */
+static void select_inputs(struct sep_model_state *m, unsigned nibble, const struct inputs *in)
+{
     sep_match_nibble(m, nibble);
     m->weights = m->weight[nibble][0];
-    m->set[0] =
-        m->weight_set[nibble][0][m->has_stride ? m->column & 255
-                                               : m->match_confidence[0] +
-                                                     (m->match_confidence[1] != 0 ? 32u : 0)];
-    m->set[1] = m->weight_set[nibble][1][nibble == 0 ? c1 : m->high << 4 | c1 >> 4];
+    m->set[0] = m->has_stride ? in->column
+                              : m->weight_set[nibble][0][m->match_confidence[0] +
+                                                         (m->match_confidence[1] != 0 ? 32u : 0)];
+    m->set[1] = in->last;
+    m->set[2] = in->before;
     m->set_by_hits = m->weight_set[nibble][3][0];
-    m->set[2] = m->weight_set[nibble][2][c2];
-    hash = ((c1 | c2 << 8 | symbol_key << 16) + 1) * SEP_HASH_1;
-    m->bias[0] = m->bias1[c1][symbol_key];
-    m->bias[1] = m->bias2[(hash >> 16 ^ hash >> 2) & m->bias2_mask];
+    m->bias[0] = in->bias[0];
+    m->bias[1] = in->bias[1];
 }
 
 void sep_model_begin(struct sep_model_state *m, const struct sep_kernel *kernel,
                      const uint8_t *plain, size_t plain_size, unsigned profile, unsigned stride)
 {
+    struct inputs in;
+
     m->plain = plain;
     m->position = 0;
     m->high = 0;
+    m->history = 0;
     m->profile = &sep_profiles[profile];
     m->slot_experts = m->profile->experts;
     m->experts = m->slot_experts + SEP_MATCHES;
@@ -107,28 +128,37 @@ void sep_model_begin(struct sep_model_state *m, const struct sep_kernel *kernel,
     sep_patch_begin(m);
     set_rates(m);
     kernel->locate(m, 0);
-    select_inputs(m, 0, 16);
+    in = ask_for_inputs(m, 0, SEP_SYMBOLS);
+    select_inputs(m, 0, &in);
     kernel->predict(m);
 }
 
 void sep_model_after_high(struct sep_model_state *m, const struct sep_kernel *kernel, uint32_t high)
 {
-    m->high = high;
+    struct inputs in;
+
     kernel->locate(m, 1 + high);
+    m->high = high;
+    in = ask_for_inputs(m, 1, high);
     kernel->update(m, high);
-    select_inputs(m, 1, high);
+    select_inputs(m, 1, &in);
     kernel->predict(m);
 }
 
 void sep_model_after_low(struct sep_model_state *m, const struct sep_kernel *kernel, uint32_t low)
 {
+    struct inputs in;
+
     m->position++;
-    sep_match_next(m);
+    m->history = m->history << 8 | m->high << 4 | low;
+    sep_match_ahead(m);
     sep_patch_next(m);
+    in = ask_for_inputs(m, 0, SEP_SYMBOLS);
+    sep_match_next(m);
     kernel->locate(m, 0);
     kernel->update(m, low);
     if ((m->position & 63) == 0)
         set_rates(m);
-    select_inputs(m, 0, 16);
+    select_inputs(m, 0, &in);
     kernel->predict(m);
 }

@@ -21,13 +21,14 @@ void sep_model_after_high(struct sep_model_state *m, const struct sep_kernel *ke
                           uint32_t high);
 void sep_model_after_low(struct sep_model_state *m, const struct sep_kernel *kernel, uint32_t low);
 
-/* patch.c: patch_value[] for the byte at m->position. */
+/* patch.c: patch_value[] for the byte at m->position, but for the match's. */
 void sep_patch_begin(struct sep_model_state *m);
-void sep_patch_next(struct sep_model_state *m); /* m->plain[m->position - 1] is new */
+void sep_patch_next(struct sep_model_state *m); /* m->history has a new byte */
 
-/* match.c */
+/* match.c: ahead asks for the memory that next reads, some time before. */
 void sep_match_begin(struct sep_model_state *m, size_t plain_size);
-void sep_match_next(struct sep_model_state *m); /* as sep_patch_next; runs before it */
+void sep_match_ahead(struct sep_model_state *m);
+void sep_match_next(struct sep_model_state *m);                    /* m->history has a new byte */
 void sep_match_nibble(struct sep_model_state *m, unsigned nibble); /* inputs of the mixture */
 
 #endif

@@ -2,9 +2,11 @@
  *
  * patch.c - patches of the bytes before the next one.
  *
- * All patches are computed for every byte (two or three operations each); the profile's list picks
- * those that have an expert. Bytes before the start of the block read as 0.
+ * Patches are computed for every byte, a kind of them at a time (two or three operations each), when
+ * the profile's list has one of the kind. Bytes before the start of the block read as 0. The last
+ * eight bytes come from m->history: a wide load of bytes stored just before would stall.
  */
+#include <stdbool.h>
 #include <string.h>
 
 #include "model.h"
@@ -23,37 +25,36 @@ static uint32_t byte_back(const struct sep_model_state *m, uint32_t distance)
     return distance - 1 < m->position ? m->plain[m->position - distance] : 0;
 }
 
-/* 0-15: what kind of text a byte is. */
-static uint32_t byte_class(uint32_t byte)
+/* 0-15: what kind of text a byte is; 8-15 are blank and punctuation. */
+static const uint8_t byte_class[256] = {
+    [0 ... 9] = 6,     [10] = 5,   [11 ... 31] = 6,   [32] = 8,   [33] = 9,
+    [34] = 10,         [35] = 11,  [36] = 12,         [37] = 13,  [38] = 14,
+    [39] = 15,         [40] = 8,   [41] = 9,          [42] = 10,  [43] = 11,
+    [44] = 12,         [45] = 13,  [46] = 14,         [47] = 15,  ['0' ... '9'] = 1,
+    [58] = 10,         [59] = 11,  [60] = 12,         [61] = 13,  [62] = 14,
+    [63] = 15,         [64] = 8,   ['A' ... 'Z'] = 3, [91] = 11,  [92] = 12,
+    [93] = 13,         [94] = 14,  [95] = 15,         [96] = 8,   ['a' ... 'z'] = 2,
+    [123] = 11,        [124] = 12, [125] = 13,        [126] = 14, [127] = 15,
+    [128 ... 255] = 4,
+};
+
+/* Words, without branches: letters end anywhere. */
+static void follow_words(struct sep_model_state *m, uint32_t c1)
 {
-    if (byte >= '0' && byte <= '9')
-        return 1;
-    if (byte >= 'a' && byte <= 'z')
-        return 2;
-    if (byte >= 'A' && byte <= 'Z')
-        return 3;
-    if (byte >= 128)
-        return 4;
-    if (byte < 32)
-        return byte == '\n' ? 5 : 6;
-    return 8 | (byte & 7); /* blank and punctuation */
+    const uint32_t class = byte_class[c1];
+    const bool letter = class >= 2 && class <= 4;
+    const uint32_t word = m->word, before = m->word_before, before2 = m->word_before2;
+    const uint32_t longer = (word + (c1 | 32) + 1) * SEP_HASH_3;
+    const bool ended = !letter && word != 0;
+
+    m->word = letter ? longer ^ longer >> 16 : 0;
+    m->word_before = ended ? word : before;
+    m->word_before2 = ended ? before : before2;
+    m->format = m->format << 4 | class;
 }
 
-/* Words, lines and what followed each byte and pair of bytes. */
-static void follow(struct sep_model_state *m)
+static void follow_lines(struct sep_model_state *m, uint32_t c1)
 {
-    const uint32_t c1 = byte_back(m, 1), c2 = byte_back(m, 2), c3 = byte_back(m, 3);
-    const uint32_t letter = c1 | 32;
-
-    if ((letter >= 'a' && letter <= 'z') || c1 >= 128) {
-        m->word = (m->word + letter + 1) * SEP_HASH_3;
-        m->word ^= m->word >> 16;
-    } else if (m->word != 0) {
-        m->word_before2 = m->word_before;
-        m->word_before = m->word;
-        m->word = 0;
-    }
-    m->format = m->format << 4 | byte_class(c1);
     if (m->position - m->line_start <= 2)
         m->line_hash = m->line_hash << 8 | c1;
     if (c1 == '\n') {
@@ -61,75 +62,103 @@ static void follow(struct sep_model_state *m)
         m->line_before = m->line_start;
         m->line_start = m->position;
     }
-    m->indirect1[c2] = (uint16_t)((uint32_t)m->indirect1[c2] << 8 | c1);
-    m->indirect2[c3 << 8 | c2] = (uint16_t)((uint32_t)m->indirect2[c3 << 8 | c2] << 8 | c1);
 }
 
-static void see_patches(struct sep_model_state *m)
+/* What followed each byte and pair of bytes. */
+static void follow_indirect(struct sep_model_state *m, uint64_t history)
 {
-    uint32_t *value = m->patch_value;
-    uint32_t c[9], last4, last2, above, above2, above_left, column, line_column, line_above,
-        line_next, expected;
-    const uint32_t stride = m->stride;
+    uint16_t *const one = &m->indirect1[history >> 8 & 255];
+    uint16_t *const two = &m->indirect2[history >> 8 & 65535];
 
-    for (uint32_t k = 1; k < 9; k++)
-        c[k] = byte_back(m, k);
-    last2 = c[1] | c[2] << 8;
-    last4 = last2 | c[3] << 16 | c[4] << 24;
-    above = byte_back(m, stride);
-    above2 = byte_back(m, 2 * stride);
-    above_left = byte_back(m, stride + 1);
-    column = m->column;
-    line_column = m->position - m->line_start;
-    line_above = line_next = 0;
-    if (m->line_before + line_column < m->line_start) {
-        line_above = m->plain[m->line_before + line_column];
-        line_next = byte_back(m, m->position - (m->line_before + line_column + 1));
-    }
-    if (line_column > 255)
-        line_column = 255;
-    expected = m->match[0].predicted < 256 ? 0 : 1;
+    *one = (uint16_t)((uint32_t)*one << 8 | (history & 255));
+    *two = (uint16_t)((uint32_t)*two << 8 | (history & 255));
+}
+
+static void see_orders(struct sep_model_state *m, uint64_t history)
+{
+    uint32_t *const value = m->patch_value;
+    const uint32_t last4 = (uint32_t)history, before4 = (uint32_t)(history >> 32);
 
     value[SEP_PATCH_ORDER0] = 0;
-    value[SEP_PATCH_ORDER1] = c[1];
-    value[SEP_PATCH_ORDER2] = last2;
+    value[SEP_PATCH_ORDER1] = last4 & 255;
+    value[SEP_PATCH_ORDER2] = last4 & 65535;
     value[SEP_PATCH_ORDER3] = last4 & 0xffffff;
     value[SEP_PATCH_ORDER4] = last4;
-    value[SEP_PATCH_ORDER5] = mix(last4, c[5]);
-    value[SEP_PATCH_ORDER6] = mix(last4, c[5] | c[6] << 8);
-    value[SEP_PATCH_ORDER8] = mix(last4, c[5] | c[6] << 8 | c[7] << 16 | c[8] << 24);
-    value[SEP_PATCH_WORD] = mix(m->word, c[1]);
-    value[SEP_PATCH_WORD2] = mix(m->word + c[1], m->word_before);
-    value[SEP_PATCH_SPARSE23] = c[2] | c[3] << 8;
-    value[SEP_PATCH_SPARSE13] = c[1] | c[3] << 8;
+    value[SEP_PATCH_ORDER5] = mix(last4, before4 & 255);
+    value[SEP_PATCH_ORDER6] = mix(last4, before4 & 65535);
+    value[SEP_PATCH_ORDER8] = mix(last4, before4);
+    value[SEP_PATCH_SPARSE23] = last4 >> 8 & 65535;
+    value[SEP_PATCH_SPARSE13] = (last4 & 255) | (last4 >> 8 & 0xff00);
+    value[SEP_PATCH_SPARSE2] = last4 >> 8 & 255;
+    value[SEP_PATCH_SPARSE3] = last4 >> 16 & 255;
+    value[SEP_PATCH_SPARSE24] = (last4 >> 8 & 255) | (last4 >> 16 & 0xff00);
+    value[SEP_PATCH_SPARSE34] = last4 >> 16;
+}
+
+static void see_text(struct sep_model_state *m, uint32_t c1)
+{
+    uint32_t *const value = m->patch_value;
+    const uint32_t column = m->position - m->line_start;
+    const uint32_t cut = column < 255 ? column : 255;
+    const uint32_t above_at = m->line_before + column;
+    uint32_t above = 0, next = 0;
+
+    if (above_at < m->line_start) {
+        above = m->plain[above_at];
+        next = above_at + 1 < m->position ? m->plain[above_at + 1] : 0;
+    }
+    value[SEP_PATCH_WORD] = mix(m->word, c1);
+    value[SEP_PATCH_WORD2] = mix(m->word + c1, m->word_before);
+    value[SEP_PATCH_WORD_SKIP] = mix(m->word + c1, m->word_before2 + 1);
+    value[SEP_PATCH_FORMAT] = mix(m->format, c1);
+    value[SEP_PATCH_LINE_ABOVE] = above | c1 << 8;
+    value[SEP_PATCH_LINE_COLUMN] = above | next << 8 | cut << 16;
+    value[SEP_PATCH_LINE_START] = m->line_hash << 8 | cut;
+}
+
+static void see_records(struct sep_model_state *m, uint32_t c1)
+{
+    uint32_t *const value = m->patch_value;
+    const uint32_t stride = m->stride, column = m->column;
+    const uint32_t above = byte_back(m, stride), above2 = byte_back(m, 2 * stride);
+    const uint32_t left = byte_back(m, stride + 1);
+
     value[SEP_PATCH_ABOVE_COLUMN] = above | column << 8;
-    value[SEP_PATCH_ABOVE_LAST] = above | above2 << 8 | c[1] << 16;
-    value[SEP_PATCH_ABOVE_LEFT] = above | above_left << 8 | c[1] << 16;
-    value[SEP_PATCH_LINE_ABOVE] = line_above | c[1] << 8;
-    value[SEP_PATCH_LINE_COLUMN] = line_above | line_next << 8 | line_column << 16;
-    value[SEP_PATCH_INDIRECT1] = m->indirect1[c[1]] | c[1] << 16;
-    value[SEP_PATCH_INDIRECT2] = m->indirect2[last2] | c[1] << 16;
-    value[SEP_PATCH_SPARSE2] = c[2];
-    value[SEP_PATCH_SPARSE3] = c[3];
-    value[SEP_PATCH_SPARSE24] = c[2] | c[4] << 8;
-    value[SEP_PATCH_SPARSE34] = c[3] | c[4] << 8;
-    value[SEP_PATCH_COLUMN_LAST] = column | c[1] << 16;
-    value[SEP_PATCH_ABOVE_NEXT] = above | byte_back(m, stride - 1) << 8 | c[1] << 16;
+    value[SEP_PATCH_ABOVE_LAST] = above | above2 << 8 | c1 << 16;
+    value[SEP_PATCH_ABOVE_LEFT] = above | left << 8 | c1 << 16;
+    value[SEP_PATCH_COLUMN_LAST] = column | c1 << 16;
+    value[SEP_PATCH_ABOVE_NEXT] = above | byte_back(m, stride - 1) << 8 | c1 << 16;
     value[SEP_PATCH_ABOVE_TWO] = above | above2 << 8 | column << 16;
-    value[SEP_PATCH_GRADIENT] = ((above + c[1] - above_left) & 255) | (column & 15) << 8;
+    value[SEP_PATCH_GRADIENT] = ((above + c1 - left) & 255) | (column & 15) << 8;
     value[SEP_PATCH_LINEAR] = ((2 * above - above2) & 255) | (column & 15) << 8;
-    value[SEP_PATCH_WORD_SKIP] = mix(m->word + c[1], m->word_before2 + 1);
-    value[SEP_PATCH_FORMAT] = mix(m->format, c[1]);
-    value[SEP_PATCH_LINE_START] = m->line_hash << 8 | line_column;
-    value[SEP_PATCH_MATCH] = m->match[expected].predicted |
-                             (m->match[expected].length < 31 ? m->match[expected].length : 31)
-                                 << 16;
+}
+
+/* Which kinds of patches an expert of the profile looks at. */
+static void choose_kinds(struct sep_model_state *m)
+{
+    static const uint32_t text = 1u << SEP_PATCH_WORD | 1u << SEP_PATCH_WORD2 |
+                                 1u << SEP_PATCH_WORD_SKIP | 1u << SEP_PATCH_FORMAT |
+                                 1u << SEP_PATCH_LINE_ABOVE | 1u << SEP_PATCH_LINE_COLUMN |
+                                 1u << SEP_PATCH_LINE_START;
+    static const uint32_t records = 1u << SEP_PATCH_ABOVE_COLUMN | 1u << SEP_PATCH_ABOVE_LAST |
+                                    1u << SEP_PATCH_ABOVE_LEFT | 1u << SEP_PATCH_COLUMN_LAST |
+                                    1u << SEP_PATCH_ABOVE_NEXT | 1u << SEP_PATCH_ABOVE_TWO |
+                                    1u << SEP_PATCH_GRADIENT | 1u << SEP_PATCH_LINEAR;
+    static const uint32_t indirect = 1u << SEP_PATCH_INDIRECT1 | 1u << SEP_PATCH_INDIRECT2;
+    uint32_t used = 0;
+
+    for (uint32_t e = 0; e < m->slot_experts; e++)
+        used |= 1u << m->patch[e];
+    m->sees_text = (used & text) != 0;
+    m->sees_records = (used & records) != 0;
+    m->sees_indirect = (used & indirect) != 0;
 }
 
 void sep_patch_begin(struct sep_model_state *m)
 {
     for (uint32_t e = 0; e < SEP_EXPERTS_MAX; e++)
         m->patch[e] = e < m->slot_experts ? m->profile->patch[e] : 0;
+    choose_kinds(m);
     m->column = 0;
     m->word = m->word_before = m->word_before2 = 0;
     m->line_start = m->line_before = m->line_hash = m->format = 0;
@@ -140,9 +169,25 @@ void sep_patch_begin(struct sep_model_state *m)
 
 void sep_patch_next(struct sep_model_state *m)
 {
-    if (m->position != 0) {
-        follow(m);
+    const uint64_t history = m->history;
+    const uint32_t c1 = history & 255;
+
+    if (m->position != 0)
         m->column = m->column + 1 < m->stride ? m->column + 1 : 0;
+    see_orders(m, history);
+    if (m->sees_text) {
+        if (m->position != 0) {
+            follow_words(m, c1);
+            follow_lines(m, c1);
+        }
+        see_text(m, c1);
     }
-    see_patches(m);
+    if (m->sees_indirect) {
+        if (m->position != 0)
+            follow_indirect(m, history);
+        m->patch_value[SEP_PATCH_INDIRECT1] = m->indirect1[c1] | c1 << 16;
+        m->patch_value[SEP_PATCH_INDIRECT2] = m->indirect2[history & 65535] | c1 << 16;
+    }
+    if (m->sees_records)
+        see_records(m, c1);
 }

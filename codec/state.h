@@ -18,6 +18,7 @@
 #ifndef SEP_STATE_H
 #define SEP_STATE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "profile.h"
@@ -70,10 +71,11 @@ struct sep_weight {
 
 /* One pointer into the past that predicts the byte at POSITION. */
 struct sep_match {
-    uint32_t position;  /* 0: none */
-    uint32_t length;    /* bytes verified or predicted right since, at most 65535 */
-    uint32_t misses;    /* one bit for each of the last 8 predictions, 1 = wrong */
-    uint32_t predicted; /* the byte, or 256 when there is none */
+    uint32_t position;   /* 0: none */
+    uint32_t length;     /* bytes verified or predicted right since, at most 65535 */
+    uint32_t misses;     /* one bit for each of the last 8 predictions, 1 = wrong */
+    uint32_t predicted;  /* the byte, or 256 when there is none */
+    uint32_t confidence; /* class of length and misses, 1 to 31 */
 };
 
 struct sep_model_state {
@@ -112,12 +114,15 @@ struct sep_model_state {
     uint32_t half_shift; /* 32 - log2(lines of one half) */
     uint32_t half_bytes; /* of one half of the slots */
     uint32_t match_shift[SEP_MATCHES];
+    uint32_t *match_slot[SEP_MATCHES]; /* in match_head, of the last bytes; NULL: too few of them */
     uint32_t bias2_mask;
     const struct sep_profile *profile;
     uint32_t stride;     /* never 0 */
     uint32_t column;     /* position modulo stride */
     uint32_t has_stride; /* the block names one */
     uint32_t high;       /* high nibble of the byte under way, once it is known */
+    uint64_t history;    /* the last eight bytes, the newest lowest */
+    bool sees_text, sees_records, sees_indirect; /* kinds of patches that the profile uses */
     struct sep_match match[SEP_MATCHES];
 
     /* Text and line state of the patches. */
