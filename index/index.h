@@ -142,8 +142,8 @@ int index_inode_delete(struct index_txn *txn, uint64_t ino);
 /* First inode with number >= FROM. -ENOENT at the end. */
 int index_inode_next(struct index_txn *txn, uint64_t from, struct index_inode *inode);
 
-/* Work to finish after a crash: "remove extents from block FROM on", and, when the inode has no
- * links left, the inode as well. index_orphan_next: first mark with ino >= FROM_INO. */
+/* Work to finish after a crash: "remove extents from block FROM on" (but none that the size of an
+ * inode with links covers), and, when the inode has no links left, the inode as well. index_orphan_next: first mark with ino >= FROM_INO. */
 int index_orphan_set(struct index_txn *txn, uint64_t ino, uint64_t from);
 int index_orphan_clear(struct index_txn *txn, uint64_t ino);
 int index_orphan_next(struct index_txn *txn, uint64_t from_ino, uint64_t *ino, uint64_t *from);

@@ -10,6 +10,16 @@
 
 #define STEP 1024u /* extents in one go */
 
+/* The block from which on a truncation was to remove, but none that the size covers: the mark is old
+ * when the file was written to after a truncation that met damage. */
+static uint64_t behind_size(const struct index *index, const struct index_inode *inode,
+                            uint64_t from)
+{
+    const uint64_t covered =
+        inode->size / index->block_size + (inode->size % index->block_size != 0);
+    return from < covered ? covered : from;
+}
+
 /* Removes up to STEP extents of an orphan, or ends it. *more: there is more to do on it. */
 static int step(struct index_txn *txn, uint64_t ino, uint64_t from, bool *more)
 {
@@ -19,6 +29,8 @@ static int step(struct index_txn *txn, uint64_t ino, uint64_t from, bool *more)
     const bool readable = error == 0;
     if (error != 0 && error != -ENOENT && error != -EUCLEAN)
         return error;
+    if (readable && inode.nlink > 0)
+        from = behind_size(txn->index, &inode, from);
     error = index_extent_remove(txn, ino, from, UINT64_MAX, STEP, readable ? &inode : NULL, more);
     if (error != 0)
         return error;

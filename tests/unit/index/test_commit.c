@@ -153,6 +153,9 @@ static void recovery_finishes_orphans(void **state)
     assert_int_equal(index_inode_put(txn, &inode), 0);
     assert_int_equal(index_xattr_set(txn, unlinked, "user.a", "1", 1, 0), 0);
     assert_int_equal(index_orphan_set(txn, unlinked, 0), 0);
+    assert_int_equal(index_inode_get(txn, cut, &inode), 0);
+    inode.size = 4 * (uint64_t)store->block_size;
+    assert_int_equal(index_inode_put(txn, &inode), 0);
     assert_int_equal(index_orphan_set(txn, cut, 4), 0);
     assert_int_equal(index_orphan_set(txn, 9999, 0), 0); /* its inode is gone already */
     index_end(txn);

@@ -500,6 +500,33 @@ static void a_killed_reader_holds_nothing(void **state)
     close_store(index);
 }
 
+/* The mark of a truncation that met damage may stay while the file is written on: recovery takes
+ * nothing that the file's size covers. */
+static void a_stale_mark_takes_no_data(void **state)
+{
+    (void)state;
+    struct index *index = open_store(dir, INDEX_OPEN_CREATE);
+    struct index_extent extent;
+    struct index_inode inode;
+    struct index_txn *txn;
+    const uint64_t ino = make_file(index, "file");
+    for (uint64_t i = 0; i < 4; i++)
+        assert_int_equal(store_block(index, ino, i, index->block_size, i, INDEX_HOT, NULL), 0);
+    assert_int_equal(index_begin(index, INDEX_WRITE, &txn), 0);
+    assert_int_equal(index_inode_get(txn, ino, &inode), 0);
+    inode.size = 2 * (uint64_t)index->block_size + 1;
+    assert_int_equal(index_inode_put(txn, &inode), 0);
+    assert_int_equal(index_orphan_set(txn, ino, 1), 0);
+    index_end(txn);
+    close_store(index);
+    index = open_store(dir, 0);
+    assert_int_equal(index_begin(index, INDEX_READ, &txn), 0);
+    for (uint64_t i = 0; i < 4; i++)
+        assert_int_equal(index_extent_get(txn, ino, i, &extent), i < 3 ? 0 : -ENOENT);
+    index_end(txn);
+    close_store(index);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -522,6 +549,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(index_file_shrinks_at_close, setup, teardown),
         cmocka_unit_test_setup_teardown(pages_that_were_never_written, setup, teardown),
         cmocka_unit_test_setup_teardown(a_killed_reader_holds_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_stale_mark_takes_no_data, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
