@@ -21,6 +21,12 @@ _Static_assert(SEP_WAYS == 3 && SEP_MATCHES == 2, "look_up and mixture are writt
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
+/* Keeps the compiler from taking lanes out of a vector one by one instead of loading them. */
+#define IN_MEMORY(array) __asm__("" : "+m"(array))
+
+/* Keeps a sum in its order: balanced trees of sums do not fit the registers. */
+#define IN_ORDER(vector) __asm__("" : "+x"(vector))
+
 /* Value of the last symbol's entry in a row that only says "the last symbol": 1 nat, in 1/16. */
 #define LAST_UNIT 16
 
@@ -44,6 +50,64 @@ INLINE __m256i all16(uint32_t value)
     return _mm256_set1_epi16((short)value);
 }
 
+/* Constants as operands in memory: built in a general register, which compilers prefer when they know
+ * the values, they cost three instructions each. */
+static const struct known {
+    uint16_t w15[16], w16[16], w32[16], w1[16], state_new[16], last_mask[16], log2e[16], c1[16],
+        c2[16], c3[16], w65535[16], w32767[16], both_bytes[16], next_byte[16], upper_byte[16],
+        last_lane[16], count_limit[16], move_size[16], last_7[16], last_none[16];
+    uint32_t d16[8], d128[8], d8192[8], d65535[8], row_zero[8], hash_1[8], hash_2[8], hash_3[8];
+} known_values __attribute__((aligned(32))) = {
+#define LANES8(v)                                                                                  \
+    {                                                                                              \
+        v, v, v, v, v, v, v, v                                                                     \
+    }
+#define LANES16(v)                                                                                 \
+    {                                                                                              \
+        v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v                                             \
+    }
+    .w15 = LANES16(15),
+    .w16 = LANES16(16),
+    .w32 = LANES16(32),
+    .w1 = LANES16(1),
+    .state_new = LANES16(SEP_STATE_NEW),
+    .last_mask = LANES16(SEP_LAST_AT(31u)),
+    .log2e = LANES16(SEP_EXP_LOG2E),
+    .c1 = LANES16(SEP_EXP_C1),
+    .c2 = LANES16(SEP_EXP_C2),
+    .c3 = LANES16(SEP_EXP_C3),
+    .w65535 = LANES16(65535),
+    .w32767 = LANES16(32767),
+    .both_bytes = LANES16(0x0101),
+    .next_byte = LANES16(0x0100),
+    .upper_byte = LANES16(0x7800),
+    .last_lane = LANES16(0x0f0e),
+    .count_limit = LANES16(SEP_COUNT_LIMIT),
+    .move_size = LANES16(sizeof(struct sep_row_move)),
+    .last_7 = LANES16(SEP_LAST_AT(7u)),
+    .last_none = LANES16(SEP_LAST_AT(SEP_SYMBOLS)),
+    .d16 = LANES8(16),
+    .d128 = LANES8(128),
+    .d8192 = LANES8(8192),
+    .d65535 = LANES8(0xffff),
+    .row_zero = LANES8(SEP_ROW_ZERO),
+    .hash_1 = LANES8(SEP_HASH_1),
+    .hash_2 = LANES8(SEP_HASH_2),
+    .hash_3 = LANES8(SEP_HASH_3),
+#undef LANES8
+#undef LANES16
+};
+
+_Static_assert(SEP_RUN_LIMIT == 15, "known()->w15 is the limit of runs, too");
+
+INLINE const struct known *known(void)
+{
+    const struct known *values = &known_values;
+
+    __asm__("" : "+r"(values));
+    return values;
+}
+
 /* 16-bit lanes from two vectors with numbers below 65536 in 32-bit lanes: experts 0 8 1 9 ... */
 INLINE __m256i join(__m256i a, __m256i b)
 {
@@ -56,9 +120,9 @@ INLINE void seed8(struct sep_model_state *m, uint32_t e)
     const __m256i expert = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), all32(e));
     const __m256i value =
         _mm256_i32gather_epi32((const int *)m->patch_value, load(&m->patch[e]), 4);
-    const __m256i mixed = _mm256_xor_si256(_mm256_mullo_epi32(value, all32(SEP_HASH_1)),
-                                           _mm256_mullo_epi32(expert, all32(SEP_HASH_3)));
-    const __m256i hash = _mm256_mullo_epi32(mixed, all32(SEP_HASH_2));
+    const __m256i mixed = _mm256_xor_si256(_mm256_mullo_epi32(value, load(known()->hash_1)),
+                                           _mm256_mullo_epi32(expert, load(known()->hash_3)));
+    const __m256i hash = _mm256_mullo_epi32(mixed, load(known()->hash_2));
 
     store(&m->seed[e], _mm256_xor_si256(hash, _mm256_srli_epi32(hash, 15)));
 }
@@ -69,7 +133,7 @@ INLINE __m256i locate8(struct sep_model_state *m, uint32_t e, __m256i salted)
     const __m256i offset =
         _mm256_and_si256(_mm256_setr_epi32(0, -1, 0, -1, 0, -1, 0, -1), all32(m->half_bytes));
     const __m256i hash =
-        _mm256_mullo_epi32(_mm256_add_epi32(load(&m->seed[e]), salted), all32(SEP_HASH_1));
+        _mm256_mullo_epi32(_mm256_add_epi32(load(&m->seed[e]), salted), load(known()->hash_1));
 
     store(&m->line[e],
           _mm256_add_epi32(_mm256_slli_epi32(_mm256_srl_epi32(hash, shift), 6), offset));
@@ -128,18 +192,18 @@ INLINE void what8(const struct sep_model_state *m, uint32_t e, __m256i what[SEP_
 INLINE void place8(struct sep_model_state *m, uint32_t e, __m256i offset, __m256i hit)
 {
     const __m256i line = load(&m->line[e]);
-    const __m256i slot = _mm256_add_epi32(_mm256_add_epi32(line, all32(16)), offset);
+    const __m256i slot = _mm256_add_epi32(_mm256_add_epi32(line, load(known()->d16)), offset);
 
     store(&m->slot[e], slot);
     store(&m->what_at[e], _mm256_add_epi32(line, _mm256_srli_epi32(offset, 2)));
-    store(&m->source[e], _mm256_blendv_epi8(all32(SEP_ROW_ZERO), slot, hit));
+    store(&m->source[e], _mm256_blendv_epi8(load(known()->row_zero), slot, hit));
 }
 
 /* All experts' slots side by side: the first way with the right check, else the first of those
  * least used. Returns how many were found. */
 INLINE uint32_t look_up(struct sep_model_state *m, uint32_t vectors)
 {
-    const __m256i low4 = all16(15), check = load(m->check);
+    const __m256i low4 = load(known()->w15), check = load(m->check);
     const __m256i first = _mm256_setr_epi16(0, 256, 32, 288, 64, 320, 96, 352, 128, 384, 160, 416,
                                             192, 448, 224, 480);
     __m256i w[2][SEP_WAYS] = {{_mm256_setzero_si256()}}, hit[SEP_WAYS], s[SEP_WAYS], n[SEP_WAYS];
@@ -156,12 +220,12 @@ INLINE uint32_t look_up(struct sep_model_state *m, uint32_t vectors)
     less1 = _mm256_cmpgt_epi16(n[0], n[1]);
     less2 = _mm256_cmpgt_epi16(_mm256_min_epi16(n[0], n[1]), n[2]);
     found = _mm256_or_si256(_mm256_or_si256(hit[0], hit[1]), hit[2]);
-    way = _mm256_and_si256(less1, all16(16));
-    way = _mm256_blendv_epi8(way, all16(32),
+    way = _mm256_and_si256(less1, load(known()->w16));
+    way = _mm256_blendv_epi8(way, load(known()->w32),
                              _mm256_or_si256(hit[2], _mm256_andnot_si256(found, less2)));
-    way = _mm256_blendv_epi8(way, all16(16), hit[1]);
+    way = _mm256_blendv_epi8(way, load(known()->w16), hit[1]);
     way = _mm256_andnot_si256(hit[0], way);
-    state = _mm256_blendv_epi8(all16(SEP_STATE_NEW), s[2], hit[2]);
+    state = _mm256_blendv_epi8(load(known()->state_new), s[2], hit[2]);
     state = _mm256_blendv_epi8(state, s[1], hit[1]);
     state = _mm256_blendv_epi8(state, s[0], hit[0]);
     /* The upper byte of a lane is 0, and so are entries 0 of both tables. */
@@ -173,10 +237,10 @@ INLINE uint32_t look_up(struct sep_model_state *m, uint32_t vectors)
             _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)sep_confidence_run)),
             _mm256_and_si256(_mm256_srli_epi16(state, 4), low4)));
     store(m->weight_at, _mm256_add_epi16(confidence, first));
-    store(m->last_at, _mm256_and_si256(_mm256_srli_epi16(state, 3), all16(SEP_LAST_AT(31u))));
+    store(m->last_at, _mm256_and_si256(_mm256_srli_epi16(state, 3), load(known()->last_mask)));
     store(m->state, state);
     store(m->slot_check, check);
-    place8(m, 0, _mm256_and_si256(way, all32(0xffff)),
+    place8(m, 0, _mm256_and_si256(way, load(known()->d65535)),
            _mm256_srai_epi32(_mm256_slli_epi32(found, 16), 16));
     if (vectors == 2)
         place8(m, 8, _mm256_srli_epi32(way, 16), _mm256_srai_epi32(found, 16));
@@ -237,7 +301,7 @@ INLINE __m256i weights4(const struct sep_model_state *m, uint32_t e)
 INLINE __m256i gate8(struct sep_model_state *m, uint32_t e)
 {
     const __m256i zero = _mm256_setzero_si256();
-    const __m256i half = all32(128);
+    const __m256i half = load(known()->d128);
     const __m256i x = weights4(m, e), y = weights4(m, e + 2);
     __m256i sum = load(&m->set[0][e]), x1, y1;
 
@@ -258,14 +322,16 @@ INLINE __m256i exp16(__m256i d)
     const __m256i powers = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, -128, 64, 32, 16, 8, 4, 2, 1, 0,
                                             0, 0, 0, 0, 0, 0, 0, -128, 64, 32, 16, 8, 4, 2, 1);
     const __m256i d2 = _mm256_adds_epu16(d, d);
-    const __m256i bits = _mm256_mulhi_epu16(_mm256_adds_epu16(d2, d2), all16(SEP_EXP_LOG2E));
-    const __m256i whole = _mm256_mullo_epi16(_mm256_srli_epi16(bits, 11), all16(0x0101));
-    const __m256i power = _mm256_shuffle_epi8(powers, _mm256_add_epi16(whole, all16(0x7800)));
+    const __m256i bits = _mm256_mulhi_epu16(_mm256_adds_epu16(d2, d2), load(known()->log2e));
+    const __m256i whole =
+        _mm256_mullo_epi16(_mm256_srli_epi16(bits, 11), load(known()->both_bytes));
+    const __m256i power =
+        _mm256_shuffle_epi8(powers, _mm256_add_epi16(whole, load(known()->upper_byte)));
     const __m256i f = _mm256_slli_epi16(bits, 5);
-    __m256i y = _mm256_sub_epi16(all16(SEP_EXP_C2), _mm256_mulhi_epu16(f, all16(SEP_EXP_C3)));
+    __m256i y = _mm256_sub_epi16(load(known()->c2), _mm256_mulhi_epu16(f, load(known()->c3)));
 
-    y = _mm256_sub_epi16(all16(SEP_EXP_C1), _mm256_mulhi_epu16(f, y));
-    y = _mm256_sub_epi16(all16(65535), _mm256_mulhi_epu16(f, y));
+    y = _mm256_sub_epi16(load(known()->c1), _mm256_mulhi_epu16(f, y));
+    y = _mm256_sub_epi16(load(known()->w65535), _mm256_mulhi_epu16(f, y));
     return _mm256_mulhi_epu16(y, power);
 }
 
@@ -288,7 +354,7 @@ INLINE __m256i prefix16(__m256i x)
     x = _mm256_add_epi16(x, _mm256_slli_si256(x, 8));
     /* The last sum of the lower half, to all of the upper half. */
     carry = _mm256_permute2x128_si256(x, x, 0x08);
-    carry = _mm256_shuffle_epi8(carry, all16(0x0f0e));
+    carry = _mm256_shuffle_epi8(carry, load(known()->last_lane));
     return _mm256_add_epi16(x, carry);
 }
 
@@ -298,14 +364,14 @@ INLINE void softmax(struct sep_model_state *m, __m256i z0, __m256i z1)
 {
     const __m256i z =
         _mm256_packs_epi32(_mm256_srai_epi32(z0, SEP_Z_CUT), _mm256_srai_epi32(z1, SEP_Z_CUT));
-    const __m256i down = _mm256_sub_epi16(all16(32767), z);
+    const __m256i down = _mm256_sub_epi16(load(known()->w32767), z);
     const __m128i least = _mm_minpos_epu16(
         _mm_min_epu16(_mm256_castsi256_si128(down), _mm256_extracti128_si256(down, 1)));
     const __m256i power = exp16(_mm256_sub_epi16(down, _mm256_broadcastw_epi16(least)));
-    const uint32_t total = sum8(_mm256_madd_epi16(power, all16(1)));
+    const uint32_t total = sum8(_mm256_madd_epi16(power, load(known()->w1)));
     const __m256i scale = all16(SEP_PROBABILITY_SCALE / total);
-    const __m256i p =
-        _mm256_add_epi16(_mm256_mulhi_epu16(_mm256_add_epi16(power, power), scale), all16(1));
+    const __m256i p = _mm256_add_epi16(_mm256_mulhi_epu16(_mm256_add_epi16(power, power), scale),
+                                       load(known()->w1));
 
     store(m->probability, p);
     store(m->cumulative, _mm256_sub_epi16(prefix16(p), p));
@@ -317,13 +383,14 @@ INLINE void predict(struct sep_model_state *m, uint32_t vectors)
     const uint32_t slots = vectors * 8 - SEP_MATCHES;
     const __m256i bias0 = load(m->bias[0]), bias1 = load(m->bias[1]);
     __m256i a, b, weight;
-    __m256i z0 = _mm256_madd_epi16(_mm256_unpacklo_epi16(bias0, bias1), all16(16));
-    __m256i z1 = _mm256_madd_epi16(_mm256_unpackhi_epi16(bias0, bias1), all16(16));
+    __m256i z0 = _mm256_madd_epi16(_mm256_unpacklo_epi16(bias0, bias1), load(known()->w16));
+    __m256i z1 = _mm256_madd_epi16(_mm256_unpackhi_epi16(bias0, bias1), load(known()->w16));
 
     m->set[3] = m->set_by_hits + look_up(m, vectors) * SEP_EXPERTS_MAX;
     sep_place_matches(m);
     for (uint32_t v = 0; v < vectors; v++)
         store(&pair[v * 8], gate8(m, v * 8));
+    IN_MEMORY(pair);
     UNROLL
     for (uint32_t e = 0; e < slots; e++) {
         a = row16(m, e);
@@ -331,6 +398,8 @@ INLINE void predict(struct sep_model_state *m, uint32_t vectors)
         weight = all32(pair[e]);
         z0 = _mm256_add_epi32(z0, _mm256_madd_epi16(_mm256_unpacklo_epi16(a, b), weight));
         z1 = _mm256_add_epi32(z1, _mm256_madd_epi16(_mm256_unpackhi_epi16(a, b), weight));
+        IN_ORDER(z0);
+        IN_ORDER(z1);
     }
     /* The match experts have no rows. */
     a = last16(m, slots);
@@ -360,7 +429,8 @@ static unsigned avx2_find(const struct sep_model_state *m, uint32_t target)
 
 INLINE __m256i step8(__m256i gradient, __m256i rate)
 {
-    return _mm256_srai_epi32(_mm256_add_epi32(_mm256_mullo_epi32(gradient, rate), all32(8192)), 14);
+    return _mm256_srai_epi32(
+        _mm256_add_epi32(_mm256_mullo_epi32(gradient, rate), load(known()->d8192)), 14);
 }
 
 /* Sums of each of eight vectors, in order. */
@@ -379,13 +449,14 @@ INLINE __m256i sum_each(const __m256i x[8])
 INLINE __m256i error_at(__m256i error, __m256i last_at)
 {
     const __m256i byte = _mm256_add_epi16(
-        _mm256_mullo_epi16(_mm256_srli_epi16(last_at, 4), all16(0x0101)), all16(0x0100));
+        _mm256_mullo_epi16(_mm256_srli_epi16(last_at, 4), load(known()->both_bytes)),
+        load(known()->next_byte));
     const __m256i low = _mm256_shuffle_epi8(_mm256_permute2x128_si256(error, error, 0x00), byte);
     const __m256i high = _mm256_shuffle_epi8(_mm256_permute2x128_si256(error, error, 0x11), byte);
     const __m256i both =
-        _mm256_blendv_epi8(low, high, _mm256_cmpgt_epi16(last_at, all16(SEP_LAST_AT(7u))));
+        _mm256_blendv_epi8(low, high, _mm256_cmpgt_epi16(last_at, load(known()->last_7)));
 
-    return _mm256_andnot_si256(_mm256_cmpeq_epi16(last_at, all16(SEP_LAST_AT(SEP_SYMBOLS))), both);
+    return _mm256_andnot_si256(_mm256_cmpeq_epi16(last_at, load(known()->last_none)), both);
 }
 
 /* The opposite of weights4. */
@@ -427,7 +498,8 @@ INLINE void update_weights8(struct sep_model_state *m, uint32_t e, uint32_t slot
 INLINE void update_weights(struct sep_model_state *m, uint32_t symbol, uint32_t vectors)
 {
     const __m256i lane = _mm256_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    const __m256i truth = _mm256_and_si256(_mm256_cmpeq_epi16(lane, all16(symbol)), all16(32767));
+    const __m256i truth =
+        _mm256_and_si256(_mm256_cmpeq_epi16(lane, all16(symbol)), load(known()->w32767));
     const __m256i error = _mm256_sub_epi16(truth, _mm256_srli_epi16(load(m->probability), 1));
     const __m256i last_error = error_at(error, load(m->last_at));
     const __m256i move = _mm256_mulhrs_epi16(error, all16((uint32_t)m->rate_bias));
@@ -446,18 +518,18 @@ INLINE void update_slots(struct sep_model_state *m, uint32_t symbol, uint32_t ve
     uint32_t what[SEP_EXPERTS_MAX] __attribute__((aligned(32)));
     uint16_t at[SEP_EXPERTS_MAX] __attribute__((aligned(32)));
     int8_t *const base = (int8_t *)m->lines;
-    const __m256i state = load(m->state), check = load(m->slot_check), low4 = all16(15);
+    const __m256i state = load(m->state), check = load(m->slot_check), low4 = load(known()->w15);
     const __m256i count = _mm256_and_si256(state, low4);
     const __m256i same = _mm256_cmpeq_epi16(_mm256_srli_epi16(state, 8), all16(symbol));
     const __m256i run = _mm256_and_si256(_mm256_and_si256(_mm256_srli_epi16(state, 4), low4), same);
     const __m256i next_count =
-        _mm256_min_epi16(_mm256_add_epi16(count, all16(1)), all16(SEP_COUNT_LIMIT));
+        _mm256_min_epi16(_mm256_add_epi16(count, load(known()->w1)), load(known()->count_limit));
     const __m256i next_run =
-        _mm256_min_epi16(_mm256_add_epi16(run, all16(1)), all16(SEP_RUN_LIMIT));
+        _mm256_min_epi16(_mm256_add_epi16(run, load(known()->w1)), load(known()->w15));
     const __m256i next = _mm256_or_si256(
         all16(symbol << 8), _mm256_or_si256(next_count, _mm256_slli_epi16(next_run, 4)));
 
-    store(at, _mm256_mullo_epi16(count, all16(sizeof(struct sep_row_move))));
+    store(at, _mm256_mullo_epi16(count, load(known()->move_size)));
     store(&what[0], join(check, next));
     store(&what[8], _mm256_blend_epi16(_mm256_srli_epi32(check, 16), next, 0xaa));
     UNROLL
