@@ -153,6 +153,7 @@ INLINE void locate(struct sep_model_state *m, uint32_t salt, uint32_t vectors)
     if (vectors == 2)
         b = locate8(m, 8, salted);
     store(m->check, join(a, b));
+    IN_MEMORY(m->line);
     UNROLL
     for (uint32_t e = 0; e < vectors * 8 - SEP_MATCHES; e++)
         _mm_prefetch(base + m->line[e], _MM_HINT_T0);
@@ -532,6 +533,8 @@ INLINE void update_slots(struct sep_model_state *m, uint32_t symbol, uint32_t ve
     store(at, _mm256_mullo_epi16(count, load(known()->move_size)));
     store(&what[0], join(check, next));
     store(&what[8], _mm256_blend_epi16(_mm256_srli_epi32(check, 16), next, 0xaa));
+    IN_MEMORY(at);
+    IN_MEMORY(what);
     UNROLL
     for (uint32_t e = 0; e < vectors * 8 - SEP_MATCHES; e++) {
         const struct sep_row_move *move =

@@ -140,6 +140,7 @@ void sep_model_after_high(struct sep_model_state *m, const struct sep_kernel *ke
     kernel->locate(m, 1 + high);
     m->high = high;
     in = ask_for_inputs(m, 1, high);
+    sep_match_ahead(m);
     kernel->update(m, high);
     select_inputs(m, 1, &in);
     kernel->predict(m);
@@ -151,7 +152,6 @@ void sep_model_after_low(struct sep_model_state *m, const struct sep_kernel *ker
 
     m->position++;
     m->history = m->history << 8 | m->high << 4 | low;
-    sep_match_ahead(m);
     sep_patch_next(m);
     in = ask_for_inputs(m, 0, SEP_SYMBOLS);
     sep_match_next(m);

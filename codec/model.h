@@ -25,7 +25,7 @@ void sep_model_after_low(struct sep_model_state *m, const struct sep_kernel *ker
 void sep_patch_begin(struct sep_model_state *m);
 void sep_patch_next(struct sep_model_state *m); /* m->history has a new byte */
 
-/* match.c: ahead asks for the memory that next reads, some time before. */
+/* match.c: ahead asks for the memory that next reads, when the high nibble is known. */
 void sep_match_begin(struct sep_model_state *m, size_t plain_size);
 void sep_match_ahead(struct sep_model_state *m);
 void sep_match_next(struct sep_model_state *m);                    /* m->history has a new byte */

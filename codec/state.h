@@ -114,7 +114,7 @@ struct sep_model_state {
     uint32_t half_shift; /* 32 - log2(lines of one half) */
     uint32_t half_bytes; /* of one half of the slots */
     uint32_t match_shift[SEP_MATCHES];
-    uint32_t *match_slot[SEP_MATCHES]; /* in match_head, of the last bytes; NULL: too few of them */
+    uint32_t match_at[SEP_MATCHES]; /* in match_head, but for the low nibble */
     uint32_t bias2_mask;
     const struct sep_profile *profile;
     uint32_t stride;     /* never 0 */
@@ -137,7 +137,7 @@ struct sep_model_state {
     _Alignas(64) int32_t weight_set[2][SEP_WEIGHT_SETS][SEP_SET_CONTEXTS][SEP_EXPERTS_MAX];
     _Alignas(64) int16_t bias1[256][17][SEP_SYMBOLS];
     _Alignas(64) int16_t bias2[1u << SEP_BIAS2_LOG_MAX][SEP_SYMBOLS];
-    uint32_t match_head[SEP_MATCHES][1u << SEP_MATCH_LOG_MAX];
+    _Alignas(64) uint32_t match_head[SEP_MATCHES][1u << SEP_MATCH_LOG_MAX];
     _Alignas(64) struct sep_line lines[(1u << SEP_LINES_LOG_MAX) + 1]; /* the last one is zeros */
 };
 
