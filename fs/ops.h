@@ -72,9 +72,9 @@ struct ops_node {
 };
 int ops_make(struct ops *ops, fuse_req_t req, fuse_ino_t parent, const char *name,
              const struct ops_node *node, struct fuse_entry_param *entry);
-/* One name of INO was removed, or given to another inode (replaced); the last takes the inode along.
- * Inside a transaction. */
-int ops_drop_link(struct fs *fs, struct index_txn *txn, uint64_t ino, bool replaced);
+/* One name of INO was removed; the last takes the inode along, once the kernel forgets it. Inside a
+ * transaction. */
+int ops_drop_link(struct fs *fs, struct index_txn *txn, uint64_t ino);
 void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
 void ops_forget(fuse_req_t req, fuse_ino_t ino, uint64_t lookups);
 void ops_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets);

@@ -308,7 +308,7 @@ static int unlink_in(struct fs *fs, struct index_txn *txn, fuse_ino_t parent, co
     if (error == 0)
         error = ops_touch_parent(txn, &dir, 0);
     if (error == 0)
-        error = ops_drop_link(fs, txn, entry.ino, false);
+        error = ops_drop_link(fs, txn, entry.ino);
     return error;
 }
 
@@ -330,11 +330,11 @@ static int rmdir_in(struct fs *fs, struct index_txn *txn, fuse_ino_t parent, con
     if (error == 0)
         error = ops_touch_parent(txn, &dir, -1);
     if (error == 0)
-        error = ops_drop_link(fs, txn, entry.ino, false);
+        error = ops_drop_link(fs, txn, entry.ino);
     return error;
 }
 
-int ops_drop_link(struct fs *fs, struct index_txn *txn, uint64_t ino, bool replaced)
+int ops_drop_link(struct fs *fs, struct index_txn *txn, uint64_t ino)
 {
     struct index_inode record, *const attr = &record;
     const int error = fs_attr_get(fs, txn, ino, attr);
@@ -344,12 +344,7 @@ int ops_drop_link(struct fs *fs, struct index_txn *txn, uint64_t ino, bool repla
     attr->ctime = ops_now();
     if (S_ISDIR(attr->mode) || attr->nlink <= 1) {
         attr->nlink = 0;
-        /* Regular files are used through handles, which keep them. An open that lost its race with
-         * unlink looks the name up again and finds what is true; only a name that was given to
-         * another file must never be missing. If all waited for FORGET, rm -rf of the source tree
-         * would take 1.6 times passthrough_ll's time instead of 0.9. */
-        if (replaced || !S_ISREG(attr->mode))
-            fs_inode_linger(fs, ino);
+        fs_inode_linger(fs, ino);
         return fs_inode_unlinked(fs, txn, attr);
     }
     attr->nlink--;

@@ -147,7 +147,7 @@ static int move(struct fs *fs, struct index_txn *txn, const struct rename *renam
     if (error == 0)
         error = moved(fs, txn, rename->from.ino, rename->to_dir);
     if (error == 0 && rename->replaces)
-        error = ops_drop_link(fs, txn, rename->to.ino, true);
+        error = ops_drop_link(fs, txn, rename->to.ino);
     /* a replaced directory takes its own ".." away */
     if (error == 0)
         error = touch_both(txn, rename, -is_dir, is_dir - (rename->replaces ? is_dir : 0));

@@ -11,11 +11,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <syslog.h>
+#include <time.h>
 
 #include "dirty.h"
 #include "inode.h"
 
 #define EXTENTS 128u /* removed in one transaction: well under a millisecond */
+#define GATHER                                                                                     \
+    20000000L /* ns from the first push to the work: bursts of deletions go on undisturbed */
 
 struct fs_reaper {
     struct fs *fs;
@@ -24,6 +27,7 @@ struct fs_reaper {
     pthread_cond_t pushed, idle;
     uint64_t *queue; /* inode numbers, in no particular order */
     size_t count, capacity;
+    unsigned waiters; /* in fs_reaper_wait: no time to gather */
     bool busy;
     _Atomic bool stop;
 };
@@ -77,6 +81,25 @@ out:
     fs_inode_drop(fs, inode);
 }
 
+/* Sleeps until there is work, and a little longer: a thread woken for each of many small files would
+ * take the index from those who unlink them. Mutex held. */
+static void wait_for_work(struct fs_reaper *reaper)
+{
+    struct timespec until;
+    int late = 0;
+
+    pthread_cond_broadcast(&reaper->idle);
+    pthread_cond_wait(&reaper->pushed, &reaper->mutex);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += GATHER;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_nsec -= 1000000000L;
+        until.tv_sec++;
+    }
+    while (!reaper->stop && reaper->waiters == 0 && late == 0)
+        late = pthread_cond_timedwait(&reaper->pushed, &reaper->mutex, &until);
+}
+
 static void *run(void *arg)
 {
     struct fs_reaper *reaper = arg;
@@ -86,8 +109,7 @@ static void *run(void *arg)
         uint64_t ino;
 
         if (reaper->count == 0) {
-            pthread_cond_broadcast(&reaper->idle);
-            pthread_cond_wait(&reaper->pushed, &reaper->mutex);
+            wait_for_work(reaper);
             continue;
         }
         ino = reaper->queue[--reaper->count];
@@ -157,7 +179,8 @@ void fs_reaper_push(struct fs *fs, uint64_t ino)
         reaper->capacity = capacity;
     }
     reaper->queue[reaper->count++] = ino;
-    pthread_cond_signal(&reaper->pushed);
+    if (reaper->count == 1)
+        pthread_cond_signal(&reaper->pushed);
 out:
     pthread_mutex_unlock(&reaper->mutex);
 }
@@ -167,8 +190,11 @@ void fs_reaper_wait(struct fs *fs)
     struct fs_reaper *reaper = fs->reaper;
 
     pthread_mutex_lock(&reaper->mutex);
+    reaper->waiters++;
+    pthread_cond_signal(&reaper->pushed);
     while (reaper->count > 0 || reaper->busy)
         pthread_cond_wait(&reaper->idle, &reaper->mutex);
+    reaper->waiters--;
     pthread_mutex_unlock(&reaper->mutex);
 }
 
