@@ -176,7 +176,7 @@ static int start_keeper(struct session *session)
 
 static void stop_keeper(struct session *session)
 {
-    pthread_kill(session->keeper, SIGTERM);
+    pthread_kill(session->keeper, SIGHUP); /* it waits for it: nothing ends but its loop */
     pthread_join(session->keeper, NULL);
 }
 
