@@ -6,6 +6,7 @@
  * than two are offered: neither more experts nor choosing on the whole block instead of a sample
  * made blocks measurably smaller (docs/notes/codec.md).
  */
+#include <stdbool.h>
 #include <string.h>
 
 #include "block.h"
@@ -18,48 +19,84 @@
 #define LEVEL_FULL     4u          /* first level with the full profiles */
 #define SAMPLE_SIZE    (12u << 10) /* bytes coded to compare candidates; shorter blocks whole */
 
+/* How far a trial has come after each KiB of the sample. */
+#define STEP_SIZE  1024u
+#define STEP_FIRST 3u /* before it a model has not learnt enough to be judged */
+#define STEP_COUNT (SAMPLE_SIZE / STEP_SIZE)
+
+struct trial {
+    size_t written[STEP_COUNT];
+};
+
+static inline void code_byte(struct sep_model_state *m, const struct sep_kernel *kernel,
+                             struct sep_range_encoder *coder, uint32_t byte, bool more)
+{
+    const uint32_t high = byte >> 4, low = byte & 15;
+
+    sep_range_encode(coder, m->cumulative[high], m->probability[high]);
+    sep_model_after_high(m, kernel, high);
+    sep_range_encode(coder, m->cumulative[low], m->probability[low]);
+    if (more)
+        sep_model_after_low(m, kernel, low);
+}
+
 /* Codes BYTES with the model; returns the size that CAPACITY would have had to hold, or any value
- * above CAPACITY when it is clear that it does not suffice. With OUTPUT NULL it only measures. */
+ * above CAPACITY when it is clear that it does not suffice. */
 static size_t code_bytes(struct sep_context *context, const struct sep_block_info *info,
                          const uint8_t *bytes, size_t size, uint8_t *output, size_t capacity)
 {
-    const struct sep_kernel *kernel = context->kernel;
-    struct sep_model_state *m = context->model;
     struct sep_range_encoder coder;
 
     sep_range_encode_begin(&coder, output, capacity);
-    sep_model_begin(m, kernel, bytes, size, info->profile, info->stride);
+    sep_model_begin(context->model, context->kernel, bytes, size, info->profile, info->stride);
     for (size_t i = 0; i < size; i++) {
-        const uint32_t high = bytes[i] >> 4, low = bytes[i] & 15;
-
-        sep_range_encode(&coder, m->cumulative[high], m->probability[high]);
-        sep_model_after_high(m, kernel, high);
-        sep_range_encode(&coder, m->cumulative[low], m->probability[low]);
-        if (coder.written > capacity && output != NULL)
+        code_byte(context->model, context->kernel, &coder, bytes[i], i + 1 < size);
+        if (coder.written > capacity)
             return coder.written;
-        if (i + 1 < size)
-            sep_model_after_low(m, kernel, low);
     }
     return sep_range_encode_end(&coder);
 }
 
-/* What a block of this look may be coded as. */
+/* The size of a sample; SIZE_MAX as soon as a part of it came out a good deal larger than BEST's. */
+static size_t try_sample(struct sep_context *context, const struct sep_block_info *info,
+                         const uint8_t *bytes, size_t size, const struct trial *best,
+                         struct trial *now)
+{
+    struct sep_range_encoder coder;
+
+    sep_range_encode_begin(&coder, NULL, 0);
+    sep_model_begin(context->model, context->kernel, bytes, size, info->profile, info->stride);
+    for (size_t i = 0; i < size; i++) {
+        const size_t step = i / STEP_SIZE;
+
+        code_byte(context->model, context->kernel, &coder, bytes[i], i + 1 < size);
+        if (i % STEP_SIZE != STEP_SIZE - 1)
+            continue;
+        now->written[step] = coder.written;
+        if (best != NULL && step >= STEP_FIRST - 1 &&
+            coder.written > best->written[step] + best->written[step] / 32 + 8)
+            return SIZE_MAX;
+    }
+    return sep_range_encode_end(&coder);
+}
+
+/* What a block of this look may be coded as, the likeliest first. */
 static unsigned propose(const struct sep_analysis *analysis, uint8_t level,
                         struct sep_block_info candidates[CANDIDATES_MAX])
 {
     unsigned count = 0;
 
-    if (analysis->text || !analysis->x86)
-        candidates[count++] = (struct sep_block_info){.profile = SEP_PROFILE_GENERIC};
-    if (!analysis->text) {
-        candidates[count++] = (struct sep_block_info){.profile = SEP_PROFILE_BINARY};
-        if (analysis->x86)
-            candidates[count++] = (struct sep_block_info){.profile = SEP_PROFILE_BINARY,
-                                                          .transform = SEP_TRANSFORM_X86};
-    }
     if (analysis->stride != 0)
         candidates[count++] =
             (struct sep_block_info){.profile = SEP_PROFILE_RECORDS, .stride = analysis->stride};
+    if (!analysis->text) {
+        if (analysis->x86)
+            candidates[count++] = (struct sep_block_info){.profile = SEP_PROFILE_BINARY,
+                                                          .transform = SEP_TRANSFORM_X86};
+        candidates[count++] = (struct sep_block_info){.profile = SEP_PROFILE_BINARY};
+    }
+    if (analysis->text || !analysis->x86)
+        candidates[count++] = (struct sep_block_info){.profile = SEP_PROFILE_GENERIC};
     for (unsigned k = 0; k < count && level < LEVEL_FULL; k++)
         candidates[k].profile = (uint8_t)(candidates[k].profile + SEP_PROFILE_TO_FAST);
     return count;
@@ -73,8 +110,9 @@ static struct sep_block_info choose(struct sep_context *context, uint8_t level,
     const size_t sample_size = size < SAMPLE_SIZE ? size : SAMPLE_SIZE;
     const uint8_t *sample = plain + (size - sample_size) / 2;
     struct sep_analysis analysis;
+    struct trial trials[2]; /* the best so far and the one under way */
     size_t best_size = SIZE_MAX;
-    unsigned count, best = 0;
+    unsigned count, best = 0, spare = 0;
 
     sep_analyse(plain, size, &analysis);
     count = propose(&analysis, level, candidates);
@@ -87,8 +125,10 @@ static struct sep_block_info choose(struct sep_context *context, uint8_t level,
             sep_transform_apply(candidates[k].transform, context->scratch, sample_size);
             bytes = context->scratch;
         }
-        written = code_bytes(context, &candidates[k], bytes, sample_size, NULL, 0);
+        written = try_sample(context, &candidates[k], bytes, sample_size,
+                             k > 0 ? &trials[1 - spare] : NULL, &trials[spare]);
         if (written < best_size) {
+            spare = 1 - spare;
             best_size = written;
             best = k;
         }
