@@ -159,9 +159,7 @@ void compact_consider(struct compact_step *step, const struct index_extent *exte
         item.piece = item.shared;
         if (!item.piece && (!wants || plan->kind == COMPACT_REPACK))
             return;
-    } else if (plan->kind == COMPACT_REPACK) {
-        return;
-    } else if (cold_form && extent->length <= piece_max &&
+    } else if (plan->kind != COMPACT_REPACK && cold_form && extent->length <= piece_max &&
                (block->plain_size <= piece_max || block->references == 1)) {
         item.piece = true;
         item.settled = !wants && block->plain_size <= piece_max;
@@ -170,7 +168,7 @@ void compact_consider(struct compact_step *step, const struct index_extent *exte
             return;
         if (!wants && !item.settled && !plan->request->all)
             return;
-    } else if (!wants) {
+    } else if (plan->kind == COMPACT_REPACK || !wants) {
         return;
     }
     if (!tried_before(step->txn, extent->block, method))

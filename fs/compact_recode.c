@@ -144,13 +144,13 @@ static int read_source(struct compact_pass *pass, struct compact_unit *unit)
 {
     int error = 0;
 
+    /* Room for any form of the block: look_up has checked that payloads fit. */
+    unit->source = malloc(sep_bound(unit->block.plain_size));
+    if (unit->source == NULL)
+        return -ENOMEM;
     for (unsigned try = 0; try < READ_TRIES; try++) {
         struct index_block again;
 
-        free(unit->source);
-        unit->source = malloc(unit->block.at.payload_size);
-        if (unit->source == NULL)
-            return -ENOMEM;
         error = index_pack_read(pass->fs->index, &unit->block, unit->source);
         if (error != -EIO && error != -ESTALE)
             return error;
