@@ -25,8 +25,6 @@
 
 #define NAME "sepfs-bench"
 
-extern char **environ;
-
 double bench_now(void)
 {
     struct timespec now;
