@@ -4,6 +4,7 @@ an independent reader of the container's layout (docs/format-sep.md). SEP is the
 import os
 import random
 import shutil
+import signal
 import struct
 import subprocess
 import tempfile
@@ -11,6 +12,10 @@ import unittest
 
 SEP = os.path.abspath(os.environ['SEP'])
 KIB = 1024
+# A test run in the background or under nohup ignores these, and so would the commands it starts.
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
+
 HEADER, RECORD, INDEX, ENTRY, FOOTER = 24, 44, 8, 16, 48
 
 
