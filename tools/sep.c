@@ -22,6 +22,11 @@ enum {
     OPTION_RECOVER,
 };
 
+/* Larger than a store's blocks, since files are mostly read whole: on the first 2 MB of eight test
+ * files, 1 MiB was 14 % smaller than 128 KiB in the geometric mean at level 5 (from 4 % for an image
+ * to 29 % for JSON records); 2 MiB gained 1 % more, and halves what can be done at once. */
+#define BLOCK_SIZE_DEFAULT (1u << 20)
+
 static const struct cli_option option_table[] = {
     {'z', "compress", NULL, "compress (this is what it does anyway)"},
     {'d', "decompress", NULL, "decompress"},
@@ -41,7 +46,7 @@ static const struct cli_option option_table[] = {
     {'8', NULL, NULL, NULL},
     {'9', NULL, NULL, "... to -9 (small); -5 unless given"},
     {OPTION_CODEC, "codec", "CODEC", "sep[:N], zstd[:N], lz4[:N] or raw instead of a level"},
-    {'b', "block-size", "SIZE", "plain bytes of a block, 16K to 4M; 128K unless given"},
+    {'b', "block-size", "SIZE", "plain bytes of a block, 16K to 4M; 1M unless given"},
     {'T', "threads", "N", "encode or decode N blocks at once; 0, the default: one a core"},
     {OPTION_RANGE, "range", "OFFSET:LENGTH", "with -d or -t: these plain bytes only"},
     {OPTION_RECOVER, "recover", NULL, "with -d or -t: take what is intact, zeros for the rest"},
@@ -317,7 +322,7 @@ int main(int argc, char **argv)
     struct cli cli;
     enum cli_progress_mode progress = CLI_PROGRESS_AUTO;
     struct tool_options options = {
-        .threads = cores(), .block_size = SEP_BLOCK_SIZE_DEFAULT, .method = {SEP_CODEC_SEP, 5}};
+        .threads = cores(), .block_size = BLOCK_SIZE_DEFAULT, .method = {SEP_CODEC_SEP, 5}};
     struct tool tool = {.options = &options, .stop = &stop_signal};
     const int code = parse(&cli, argc, argv, &options, &progress);
     if (code >= 0)

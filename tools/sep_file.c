@@ -335,8 +335,10 @@ static int process(struct tool *tool, struct input *input, const char *path)
     const struct tool_options *const options = tool->options;
     struct output output;
     struct outcome outcome = {0};
-    if (output_open(tool, input, &output, path) != 0)
+    if (output_open(tool, input, &output, path) != 0) {
+        output_close(tool, &output);
         return 0;
+    }
     int error = options->mode == MODE_COMPRESS ? compress_file(tool, input, &output, &outcome)
                 : options->recover             ? recover_file(tool, input, &output, &outcome)
                                                : decompress_file(tool, input, &output, &outcome);

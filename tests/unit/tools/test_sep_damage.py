@@ -128,6 +128,17 @@ class Damage(SepTest):
         self.assertEqual(sorted(os.listdir(self.dir)), ['bad', 'bad.sep'])
         self.assertEqual(self.get('bad'), words(100 * KIB))
 
+    def test_recovery_into_a_file(self):
+        """Lost blocks are holes there; also when the last is one."""
+        data = mixed(300 * KIB)
+        packed = bytearray(self.compress(data, *FAST))
+        for number in (2, 3, 18):
+            packed[Layout(packed).records[number]['at'] + RECORD + 100] ^= 1
+        self.put('file.sep', packed)
+        self.run_sep('-d', '--recover', 'file.sep', code=1, says='blocks 2 to 3, at byte')
+        self.assert_blocks(self.get('file'), data, (2, 3, 18))
+        self.assertEqual(sorted(os.listdir(self.dir)), ['file', 'file.sep'])
+
     def test_recovery_of_sound_files(self):
         data = mixed(300 * KIB)
         packed = self.compress(data, *FAST)
