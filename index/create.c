@@ -157,7 +157,10 @@ int index_store_create(struct index *index, struct index_refusal *refusal)
         return index_refuse(refusal, -EIO, "%s: no random bytes for the uuid", index->path);
     index->uuid[6] = (uint8_t)((index->uuid[6] & 0x0f) | 0x40); /* version 4, RFC 4122 */
     index->uuid[8] = (uint8_t)((index->uuid[8] & 0x3f) | 0x80);
-    int error = make_directory(index, "index", &index->index_fd);
+    /* The lock file tells pieces of a store from other things, so it must be there before them. */
+    int error = index_io_sync_dir(io, index->dir_fd);
+    if (error == 0)
+        error = make_directory(index, "index", &index->index_fd);
     if (error == 0)
         error = make_directory(index, "packs", &index->packs_fd);
     if (error == 0)

@@ -392,6 +392,46 @@ static void interrupted_creation(void **state)
     assert_true(failures > 20);
 }
 
+/* What was done to directories, in order: "mkdir NAME" and "sync NAME", a line each. */
+static char trace[1024];
+
+static void note(const char *what, const char *name)
+{
+    const size_t used = strlen(trace);
+    snprintf(trace + used, sizeof trace - used, "%s %s\n", what, name);
+}
+
+static int noting_mkdirat(int at, const char *path, mode_t mode)
+{
+    note("mkdir", path);
+    return index_io_system.mkdirat(at, path, mode);
+}
+
+static int noting_fsync(int fd)
+{
+    char link[32], path[512] = "";
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    assert_true(readlink(link, path, sizeof path - 1) > 0);
+    note("sync", strrchr(path, '/') + 1);
+    return index_io_system.fsync(fd);
+}
+
+/* Without the lock file a power cut would leave directories that are taken for somebody else's. */
+static void creation_makes_the_lock_durable_first(void **state)
+{
+    (void)state;
+    const struct index_options options = {.flags = INDEX_OPEN_CREATE};
+    struct index_io io = index_io_system;
+    io.mkdirat = noting_mkdirat;
+    io.fsync = noting_fsync;
+    trace[0] = '\0';
+    const char *const name = strrchr(dir, '/') + 1;
+    close_store(open_with(dir, &options, &io));
+    char first[300];
+    snprintf(first, sizeof first, "sync %s\nmkdir index\n", name);
+    assert_memory_equal(trace, first, strlen(first));
+}
+
 static void index_file_shrinks_at_close(void **state)
 {
     (void)state;
@@ -546,6 +586,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(conf_set_that_fails_changes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(damaged_index_files, setup, teardown),
         cmocka_unit_test_setup_teardown(interrupted_creation, setup, teardown),
+        cmocka_unit_test_setup_teardown(creation_makes_the_lock_durable_first, setup, teardown),
         cmocka_unit_test_setup_teardown(index_file_shrinks_at_close, setup, teardown),
         cmocka_unit_test_setup_teardown(pages_that_were_never_written, setup, teardown),
         cmocka_unit_test_setup_teardown(a_killed_reader_holds_nothing, setup, teardown),
