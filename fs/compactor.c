@@ -15,10 +15,8 @@
  *
  * A kill at any instant loses work, never data: see index.h on what a commit promises.
  */
-#define FUSE_USE_VERSION 312
 
 #include <errno.h>
-#include <fuse_lowlevel.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -81,8 +79,8 @@ uint64_t compact_now_ms(void)
 
 void compact_notify(struct fs *fs, uint64_t ino)
 {
-    if (fs->session != NULL && ino != 0)
-        (void)fuse_lowlevel_notify_inval_inode(fs->session, ino, -1, 0);
+    if (ino != 0)
+        fs_notify(fs, ino);
 }
 
 /* ---- what a pass asks ---------------------------------------------------------------------- */

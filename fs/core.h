@@ -12,6 +12,7 @@
 #ifndef FS_CORE_H
 #define FS_CORE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,7 +53,9 @@ struct fs {
     struct fs_writeback *writeback; /* writeback.h; NULL when read-only */
     struct fs_compactor *compactor; /* compactor.h; NULL with compact=off or ro */
     struct fs_control *control;     /* control.h; NULL when read-only */
-    struct fuse_session *session;   /* NULL in unit tests */
+    /* Notifications to the kernel, notify.c. NULL in unit tests, and while nothing is mounted. */
+    struct fuse_session *_Atomic session;
+    pthread_rwlock_t notify_lock;
     struct fs_counters counters;
     struct fs_promote promote; /* promote.h */
 };
@@ -67,6 +70,13 @@ int fs_stop(struct fs *fs);
 /* The same without compactor and control: the data path alone (used by fs_start and by tests). */
 int fs_data_start(struct fs *fs, struct index *index, const struct fs_options *options);
 int fs_data_stop(struct fs *fs);
+
+/* Tells the kernel that the attributes it caches for INO are stale (st_blocks changed). Outside locks;
+ * does nothing without a session. fs_notify_start before the mount is served; after fs_notify_end no
+ * thread uses the session's descriptor any more, so that it can be closed. */
+void fs_notify(struct fs *fs, uint64_t ino);
+void fs_notify_start(struct fs *fs, struct fuse_session *session);
+void fs_notify_end(struct fs *fs);
 
 /* printf-like logging: syslog priorities; stderr in the foreground, syslog otherwise; rate-limited.
  */

@@ -294,7 +294,7 @@ static int mount_store(struct session *session)
         session->fuse = NULL;
         return error;
     }
-    session->fs.session = session->fuse;
+    fs_notify_start(&session->fs, session->fuse);
     return 0;
 }
 
@@ -324,6 +324,7 @@ static int serve_mount(struct session *session)
     if (error != 0) {
         fs_report_error(session->report, "store %s: cannot start: %s", session->paths->store,
                         strerror(-error));
+        fs_notify_end(&session->fs);
         fuse_session_unmount(session->fuse);
         return error;
     }
@@ -332,6 +333,7 @@ static int serve_mount(struct session *session)
     if (error != 0)
         fs_report_error(session->report, "mount point %s: serving it ended: %s",
                         session->paths->mountpoint, strerror(-error));
+    fs_notify_end(&session->fs);
     fuse_session_unmount(session->fuse);
     stop_keeper(session);
     return error;
