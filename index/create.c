@@ -139,7 +139,7 @@ static int create_index(struct index *index, struct index_refusal *refusal)
 }
 
 /* The directory that holds STORE, so that its name is durable. */
-static int sync_parent(struct index *index)
+static int sync_parent(const struct index *index)
 {
     const int fd = index_io_open(index->io, index->dir_fd, "..", O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
@@ -147,6 +147,14 @@ static int sync_parent(struct index *index)
     const int error = index_io_sync_dir(index->io, fd);
     index->io->close(fd);
     return error;
+}
+
+int index_store_sync_names(const struct index *index)
+{
+    int error = index_io_sync_dir(index->io, index->index_fd);
+    if (error == 0)
+        error = index_io_sync_dir(index->io, index->dir_fd);
+    return error == 0 ? sync_parent(index) : error;
 }
 
 int index_store_create(struct index *index, struct index_refusal *refusal)

@@ -29,4 +29,9 @@ int index_store_create(struct index *index, struct index_refusal *refusal);
 /* Opens the LMDB environment (index->env). */
 int index_env_open(struct index *index, struct index_refusal *refusal);
 
+/* Makes the names of the store, of sepfs.conf and of the index durable. A writer does so before its
+ * first commit: whoever gave them may have been killed before it did, and what is committed to a file
+ * is lost if a power cut brings back another one under its name. */
+int index_store_sync_names(const struct index *index);
+
 #endif

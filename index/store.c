@@ -346,6 +346,11 @@ static int open_store(struct index *index, const char *path, const struct index_
         error = check_index_file(index, refusal);
     if (error == 0 && writes)
         index->io->unlinkat(index->index_fd, "data.mdb.new", 0);
+    if (error == 0 && writes) {
+        error = index_store_sync_names(index);
+        if (error != 0)
+            index_refuse(refusal, error, "%s: cannot sync: %s", index->path, strerror(-error));
+    }
     if (error == 0)
         error = index_env_open(index, refusal);
     index->name_seed = index_load_u64(index->uuid);

@@ -432,6 +432,23 @@ static void creation_makes_the_lock_durable_first(void **state)
     assert_memory_equal(trace, first, strlen(first));
 }
 
+/* Whoever gave the files their names may have been killed before it synced them. */
+static void a_writer_makes_names_durable(void **state)
+{
+    (void)state;
+    const struct index_options options = {0};
+    struct index_io io = index_io_system;
+    const char *const store = in(dir, "store");
+    close_store(open_store(store, INDEX_OPEN_CREATE));
+    io.fsync = noting_fsync;
+    trace[0] = '\0';
+    struct index *const index = open_with(store, &options, &io);
+    char all[300];
+    snprintf(all, sizeof all, "sync index\nsync store\nsync %s\n", strrchr(dir, '/') + 1);
+    assert_string_equal(trace, all);
+    close_store(index);
+}
+
 static void index_file_shrinks_at_close(void **state)
 {
     (void)state;
@@ -587,6 +604,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(damaged_index_files, setup, teardown),
         cmocka_unit_test_setup_teardown(interrupted_creation, setup, teardown),
         cmocka_unit_test_setup_teardown(creation_makes_the_lock_durable_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_writer_makes_names_durable, setup, teardown),
         cmocka_unit_test_setup_teardown(index_file_shrinks_at_close, setup, teardown),
         cmocka_unit_test_setup_teardown(pages_that_were_never_written, setup, teardown),
         cmocka_unit_test_setup_teardown(a_killed_reader_holds_nothing, setup, teardown),
