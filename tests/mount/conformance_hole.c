@@ -11,6 +11,7 @@
 static off_t walk(int fd, const unsigned char *want, off_t size)
 {
     off_t at = 0, total = 0;
+    int changes = 0; /* a file system may turn zeros that were data into a hole between two calls */
     CF_EQUAL(cf_fstat(fd).st_size, size);
     while (at < size) {
         off_t data = lseek(fd, at, SEEK_DATA);
@@ -25,9 +26,13 @@ static off_t walk(int fd, const unsigned char *want, off_t size)
         }
         if (data == size)
             break;
-        CF_EQUAL(lseek(fd, data, SEEK_DATA), data);
         const off_t hole = CF_OK(lseek(fd, data, SEEK_HOLE));
-        CF_CHECK(hole > data && hole <= size);
+        CF_CHECK(hole >= data && hole <= size);
+        if (hole == data) {
+            CF_CHECK(++changes < 100);
+            at = data;
+            continue;
+        }
         if (hole < size)
             CF_EQUAL(lseek(fd, hole, SEEK_HOLE), hole);
         total += hole - data;
