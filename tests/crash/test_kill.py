@@ -136,9 +136,9 @@ def kill_once(number, seed, directory, store, mountpoint):
     time.sleep(source.uniform(0.05, 2.5))  # the random moment
     os.kill(mount.pid, signal.SIGKILL)
     mount.process.wait(60)
-    mount.cleanup()
-    child.kill()
+    child.kill()  # before the mount goes: it must not write into the directory below
     child.wait()
+    mount.cleanup()
     if compaction is not None:
         compaction.wait(60)
     after = Mount(store, mountpoint, 'compact=off', foreground=True)
