@@ -30,18 +30,13 @@ static bool is_piece(const char *name)
 static int scan(struct index *index, const char *wanted, bool *found, bool *foreign)
 {
     *found = *foreign = false;
-    const int fd = index_io_open(index->io, index->dir_fd, ".", O_RDONLY | O_DIRECTORY, 0);
-    if (fd < 0)
-        return fd;
-    DIR *const dir = index->io->fdopendir(fd);
-    if (dir == NULL) {
-        const int error = -errno;
-        index->io->close(fd);
-        return error;
-    }
+    DIR *dir;
+    int got = index_io_list(index->io, index->dir_fd, &dir);
+    if (got != 0)
+        return got;
     const struct dirent *entry;
     bool lock = false, other = false;
-    while ((entry = index->io->readdir(dir)) != NULL) {
+    while ((got = index_io_next(index->io, dir, &entry)) > 0) {
         const char *const name = entry->d_name;
         *found |= strcmp(name, wanted) == 0;
         *foreign |= !is_piece(name);
@@ -52,7 +47,7 @@ static int scan(struct index *index, const char *wanted, bool *found, bool *fore
     /* The lock file comes first: without it, directories of these names are somebody else's. */
     *foreign |= other && !lock;
     index->io->closedir(dir);
-    return 0;
+    return got;
 }
 
 int index_store_exists(struct index *index, bool *exists, struct index_refusal *refusal)

@@ -50,6 +50,27 @@ int index_io_open(const struct index_io *io, int dir, const char *path, int flag
     return fd < 0 ? -errno : fd;
 }
 
+int index_io_list(const struct index_io *io, int fd, DIR **dir)
+{
+    const int own = index_io_open(io, fd, ".", O_RDONLY | O_DIRECTORY, 0);
+    if (own < 0)
+        return own;
+    *dir = io->fdopendir(own);
+    if (*dir == NULL) {
+        const int error = -errno;
+        io->close(own);
+        return error;
+    }
+    return 0;
+}
+
+int index_io_next(const struct index_io *io, DIR *dir, const struct dirent **entry)
+{
+    errno = 0;
+    *entry = io->readdir(dir);
+    return *entry != NULL ? 1 : -errno;
+}
+
 ssize_t index_io_read(const struct index_io *io, int fd, void *data, size_t size, uint64_t offset)
 {
     size_t done = 0;

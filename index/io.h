@@ -45,6 +45,13 @@ extern const struct index_io index_io_system;
 /* Opens with O_CLOEXEC. Returns a descriptor or a negative errno. */
 int index_io_open(const struct index_io *io, int dir, const char *path, int flags, mode_t mode);
 
+/* Opens the directory behind descriptor FD for reading its names; FD itself stays as it is. The caller
+ * closes *dir. 0 or a negative errno. */
+int index_io_list(const struct index_io *io, int fd, DIR **dir);
+
+/* Next name: 1, 0 at the end, or a negative errno. *entry is good until the next call. */
+int index_io_next(const struct index_io *io, DIR *dir, const struct dirent **entry);
+
 /* Reads up to SIZE bytes at OFFSET, fewer only at the end of the file. Returns the number read or a
  * negative errno. */
 ssize_t index_io_read(const struct index_io *io, int fd, void *data, size_t size, uint64_t offset);

@@ -288,17 +288,12 @@ static int load_record(struct index *index, const struct index_pack *record)
  * exist. */
 static int scan_directory(struct index *index, bool keep)
 {
-    const int fd = index_io_open(index->io, index->packs_fd, ".", O_RDONLY | O_DIRECTORY, 0);
-    if (fd < 0)
-        return fd;
-    DIR *const dir = index->io->fdopendir(fd);
-    if (dir == NULL) {
-        const int error = -errno;
-        index->io->close(fd);
-        return error;
-    }
+    DIR *dir;
+    int got = index_io_list(index->io, index->packs_fd, &dir);
+    if (got != 0)
+        return got;
     const struct dirent *entry;
-    while ((entry = index->io->readdir(dir)) != NULL) {
+    while ((got = index_io_next(index->io, dir, &entry)) > 0) {
         uint32_t id;
         if (!index_pack_parse_name(entry->d_name, &id))
             continue;
@@ -312,7 +307,7 @@ static int scan_directory(struct index *index, bool keep)
         }
     }
     index->io->closedir(dir);
-    return 0;
+    return got;
 }
 
 int index_packs_load(struct index *index, struct index_txn *txn)

@@ -32,3 +32,20 @@ int command(char *output, size_t size, const char *format, ...)
     const int status = pclose(pipe);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
+
+void expect_part(const char *output, const char *part)
+{
+    if (strstr(output, part) == NULL)
+        fail_msg("no \"%s\" in\n%s", part, output);
+}
+
+void expect_cases(const char *program, const struct command_case *cases, size_t count)
+{
+    char output[32768];
+    for (size_t i = 0; i < count; i++) {
+        const int code = command(output, sizeof output, "%s %s", program, cases[i].arguments);
+        if (code != cases[i].code)
+            fail_msg("%s: exit code %d:\n%s", cases[i].arguments, code, output);
+        expect_part(output, cases[i].text);
+    }
+}

@@ -20,8 +20,7 @@ static char output[32768];
 
 static void expect_output(const char *part)
 {
-    if (strstr(output, part) == NULL)
-        fail_msg("no \"%s\" in\n%s", part, output);
+    expect_part(output, part);
 }
 
 static void build(struct fixture *fixture, struct tree *tree)
@@ -222,11 +221,7 @@ static void test_in_use(void **state)
 
 static void test_refusals(void **state)
 {
-    static const struct {
-        const char *arguments;
-        int code;
-        const char *text;
-    } cases[] = {
+    static const struct command_case cases[] = {
         {"", 16, "sepfs-fsck: a store is needed\n"},
         {"/tmp /tmp", 16, "sepfs-fsck: only one store is accepted\n"},
         {"-n -y /tmp", 16, "sepfs-fsck: only one of -n, -p and -y may be given\n"},
@@ -238,12 +233,7 @@ static void test_refusals(void **state)
         {"--version", 0, "sepfs-fsck "},
         {"--help", 0, "Usage: sepfs-fsck STORE"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const int code = command(output, sizeof output, "%s %s", fsck, cases[i].arguments);
-        if (code != cases[i].code)
-            fail_msg("%s: exit code %d:\n%s", cases[i].arguments, code, output);
-        expect_output(cases[i].text);
-    }
+    expect_cases(fsck, cases, sizeof cases / sizeof cases[0]);
 }
 
 int main(int argc, char **argv)

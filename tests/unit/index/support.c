@@ -506,6 +506,11 @@ static DIR *fault_fdopendir(int fd)
     return table_hit() ? NULL : fdopendir(fd);
 }
 
+static struct dirent *fault_readdir(DIR *dir)
+{
+    return table_hit() ? NULL : readdir(dir);
+}
+
 const struct index_io fault_io = {
     .openat = fault_openat,
     .close = close,
@@ -523,6 +528,6 @@ const struct index_io fault_io = {
     .unlinkat = fault_unlinkat,
     .flock = fault_flock,
     .fdopendir = fault_fdopendir,
-    .readdir = readdir,
+    .readdir = fault_readdir,
     .closedir = closedir,
 };

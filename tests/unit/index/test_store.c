@@ -112,6 +112,28 @@ static void foreign_directories_of_our_names_are_not_taken(void **state)
     assert_int_equal(file_size(in(dir, "index/data.mdb")), 8);
 }
 
+static struct dirent *unreadable_readdir(DIR *at)
+{
+    (void)at;
+    errno = EIO;
+    return NULL;
+}
+
+/* A directory whose names cannot be read is no empty one. */
+static void an_unreadable_directory_is_not_taken(void **state)
+{
+    (void)state;
+    const struct index_options options = {.flags = INDEX_OPEN_CREATE};
+    struct index_io io = index_io_system;
+    struct index *index;
+    io.readdir = unreadable_readdir;
+    write_file(in(dir, "thesis"), "precious");
+    assert_int_equal(index_open_with(dir, &options, &io, &index, last_error, sizeof last_error),
+                     -EIO);
+    assert_int_equal(access(in(dir, "sepfs.conf"), F_OK), -1);
+    assert_int_equal(access(in(dir, "index"), F_OK), -1);
+}
+
 static void block_sizes(void **state)
 {
     (void)state;
@@ -592,6 +614,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(refusals, setup, teardown),
         cmocka_unit_test_setup_teardown(foreign_directories_of_our_names_are_not_taken, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(an_unreadable_directory_is_not_taken, setup, teardown),
         cmocka_unit_test_setup_teardown(block_sizes, setup, teardown),
         cmocka_unit_test_setup_teardown(second_open_is_busy, setup, teardown),
         cmocka_unit_test_setup_teardown(lock_ends_with_its_process, setup, teardown),

@@ -22,8 +22,7 @@ static char output[32768];
 
 static void expect_output(const char *part)
 {
-    if (strstr(output, part) == NULL)
-        fail_msg("no \"%s\" in\n%s", part, output);
+    expect_part(output, part);
 }
 
 static void build(struct fixture *fixture, struct tree *tree)
@@ -142,11 +141,7 @@ static void test_prometheus(void **state)
 
 static void test_refusals(void **state)
 {
-    static const struct {
-        const char *arguments;
-        int code;
-        const char *text;
-    } cases[] = {
+    static const struct command_case cases[] = {
         {"", 2, "sepfs-stats: a store, a mount point, or files on one are needed\n"},
         {"--json --prometheus /tmp", 2, "sepfs-stats: only one of --json and --prometheus"},
         {"-r --prometheus /tmp", 2, "sepfs-stats: -r does not go with --prometheus\n"},
@@ -155,12 +150,7 @@ static void test_refusals(void **state)
         {"/usr", 1, "sepfs-stats: /usr: not"},
         {"--help", 0, "Usage: sepfs-stats PATH..."},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const int code = command(output, sizeof output, "%s %s", stats, cases[i].arguments);
-        if (code != cases[i].code)
-            fail_msg("%s: exit code %d:\n%s", cases[i].arguments, code, output);
-        expect_output(cases[i].text);
-    }
+    expect_cases(stats, cases, sizeof cases / sizeof cases[0]);
 }
 
 /* ---- on a mount ---------------------------------------------------------------------------- */
