@@ -4,8 +4,8 @@
  *
  * What a nibble needs from memory is asked for (locate) before the nibble before it is learnt
  * (update), so that cache misses and arithmetic overlap. Tables are cleared at the start of a block
- * and scale with its size: 32 bytes of slots a byte of block, 4 MiB at most, so that clearing costs
- * about 1 % of coding whatever the size.
+ * and scale with its size: 32 bytes of slots a byte of block, 4 MiB at most, so that short blocks do
+ * not pay for clearing what they cannot fill.
  */
 #include <string.h>
 
