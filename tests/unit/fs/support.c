@@ -22,13 +22,14 @@ _Atomic unsigned held_pack_writes;
 
 static ssize_t failing_pwritev(int fd, const struct iovec *parts, int count, off_t offset)
 {
-    int error = fail_pack_writes;
+    int error;
 
     held_pack_writes++;
     while (hold_pack_writes)
         usleep(1000);
     held_pack_writes--;
 
+    error = fail_pack_writes;
     if (error == 0)
         return index_io_system.pwritev(fd, parts, count, offset);
     errno = error;

@@ -121,7 +121,7 @@ static void test_copy_on_a_full_disk(void **state)
 static void test_failing_disk(void **state)
 {
     struct mounted m;
-    struct fs_inode *inode;
+    struct fs_inode *inode, *other;
     uint8_t data[4 * BLOCK], more[BLOCK];
     uint64_t ino;
 
@@ -130,14 +130,21 @@ static void test_failing_disk(void **state)
     store_open(&m);
     inode = file_create(&m, "a");
     ino = inode->ino;
+    other = file_create(&m, "b");
     fill(data, sizeof(data), 1);
+    write_all(&m, other, data, BLOCK, 0); /* makes the pack */
+    assert_int_equal(fs_file_sync(&m.fs, other), 0);
+    fs_inode_drop(&m.fs, other);
+    fill(data, sizeof(data), 2);
+    hold_pack_writes = true; /* a full block goes to a worker at once */
     write_all(&m, inode, data, sizeof(data), 0);
     fail_pack_writes = EIO;
+    hold_pack_writes = false;
     assert_int_equal(fs_file_sync(&m.fs, inode), -EIO);
     assert_true(m.fs.counters.write_errors > 0);
     assert_int_equal(record_size(&m, ino), 0);
     expect(&m, inode, data, sizeof(data), 0); /* still there, and can be changed */
-    fill(data + 10, 100, 2);
+    fill(data + 10, 100, 3);
     write_all(&m, inode, data + 10, 100, 10);
     assert_int_equal(fs_file_sync(&m.fs, inode), -EIO); /* still failing */
     fail_pack_writes = 0;
@@ -146,9 +153,11 @@ static void test_failing_disk(void **state)
     assert_int_equal(record_size(&m, ino), sizeof(data));
 
     /* an error that only the background met is told by the next close or fsync, once */
-    fill(more, BLOCK, 3);
+    fill(more, BLOCK, 4);
+    hold_pack_writes = true;
     write_all(&m, inode, more, BLOCK, 4 * BLOCK);
     fail_pack_writes = ENOSPC;
+    hold_pack_writes = false;
     assert_int_equal(fs_writeback_all(&m.fs), -ENOSPC);
     fail_pack_writes = 0;
     assert_int_equal(fs_writeback_all(&m.fs), 0);
