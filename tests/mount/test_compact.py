@@ -52,8 +52,9 @@ class Compact(sepfs_test.MountTest):
     def test_sizes_and_attributes(self):
         data = text_of(1, 8 * BLOCK)
         path = self.write('file', data)
-        os.sync()
-        before = wait_for(lambda: self.stored('file'), 'write-back')
+        with open(path, 'rb') as file:
+            os.fsync(file)
+        before = self.stored('file')
         self.assertEqual(os.getxattr(path, 'user.sepfs.cold'), b'0')
         self.assertIn('zstd', self.codecs('file'))
         self.compact()
