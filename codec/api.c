@@ -26,6 +26,7 @@ const char *sep_status_text(enum sep_status status)
         [SEP_ERROR_HEADER] = "block header contradicts itself",
         [SEP_ERROR_CORRUPT] = "payload does not decode to the recorded size",
         [SEP_ERROR_MODEL_MISSING] = "block needs a model that is not loaded",
+        [SEP_ERROR_MODEL] = "not a sound model file",
     };
 
     return (unsigned)status < SEP_STATUS_COUNT ? texts[status] : "unknown status";

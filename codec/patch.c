@@ -93,6 +93,7 @@ static void see_orders(struct sep_model_state *m, uint64_t history)
     value[SEP_PATCH_SPARSE3] = last4 >> 16 & 255;
     value[SEP_PATCH_SPARSE24] = (last4 >> 8 & 255) | (last4 >> 16 & 0xff00);
     value[SEP_PATCH_SPARSE34] = last4 >> 16;
+    value[SEP_PATCH_SPARSE4] = last4 >> 24;
 }
 
 static void see_text(struct sep_model_state *m, uint32_t c1)

@@ -44,6 +44,7 @@ enum sep_patch {
     SEP_PATCH_WORD_SKIP,    /* letters since the last non-letter, the word before the one before */
     SEP_PATCH_FORMAT,       /* classes of the last eight bytes, c1 */
     SEP_PATCH_LINE_START,   /* first two bytes of the line, column */
+    SEP_PATCH_SPARSE4,      /* c4 */
     SEP_PATCH_COUNT
 };
 

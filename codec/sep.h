@@ -47,6 +47,7 @@ enum sep_status {
     SEP_ERROR_HEADER,        /* header fields contradict each other */
     SEP_ERROR_CORRUPT,       /* payload does not decode to exactly plain_size bytes */
     SEP_ERROR_MODEL_MISSING, /* payload names a model that was not given */
+    SEP_ERROR_MODEL,         /* bytes are not a model file, or one that was damaged */
     SEP_STATUS_COUNT
 };
 
@@ -73,7 +74,7 @@ const char *sep_codec_name(unsigned codec);
 
 /* Scratch memory for one thread: hash slots, match tables, zstd and lz4 states, allocated at the
  * first use of each codec and kept. Encoding and decoding leave nothing in it that the next call
- * could see: results never depend on what a context did before. */
+ * could see: results never depend on what a context did before, only on the models it was given. */
 struct sep_context;
 
 /* Returns NULL when memory is short. Free with sep_context_free (NULL is allowed). */
@@ -113,7 +114,9 @@ bool sep_incompressible(const void *plain, size_t plain_size);
 struct sep_block_info {
     uint8_t version;     /* codec version; 0 until the format is frozen */
     uint8_t profile;     /* which experts are on: a row of the profile table */
-    uint8_t knowledge;   /* mask: 1 public, 2 private, 4 primed; 0 = dynamic knowledge only */
+    uint8_t knowledge;   /* mask: 1 net of a public model, 2 net of a private model, 4 primed state;
+                            0 = dynamic knowledge only */
+    uint8_t state;       /* which primed state of the model; 0 without one */
     uint8_t transform;   /* reversible transform applied before modelling, 0 = none */
     uint16_t stride;     /* record length, sample, pixel or row size in bytes; 0 = none found */
     uint64_t model_hash; /* content hash of the model file; 0 = none */
@@ -122,6 +125,60 @@ struct sep_block_info {
 /* Reads the header of a SEP payload without decoding. */
 enum sep_status sep_block_inspect(const void *payload, size_t payload_size,
                                   struct sep_block_info *info);
+
+/* Models: what was learnt from other data beforehand. A model is named by its content: the hash in
+ * its file, which blocks that use it carry. It never changes once loaded, so any number of contexts
+ * in any threads may share one. */
+struct sep_model;
+
+enum sep_model_kind {
+    SEP_MODEL_PUBLIC = 1,  /* comes with the library's user, trained on public data */
+    SEP_MODEL_PRIVATE = 2, /* trained on the data of one store */
+};
+
+struct sep_model_info {
+    uint64_t hash;
+    uint64_t base;        /* hash of another model that this one needs beside it; 0 = none */
+    uint8_t kind;         /* enum sep_model_kind */
+    const char *name;     /* short, UTF-8 as the file has it; valid as long as the model */
+    const char *text;     /* what it was trained on; valid as long as the model */
+    const char *backbone; /* of its net: "mlp", or "none" */
+    unsigned states;      /* primed states */
+    size_t file_size;
+    size_t memory; /* bytes held while it is loaded */
+};
+
+#define SEP_MODEL_FILE_MAX ((size_t)64 << 20)
+#define SEP_MODEL_HEAD     24u /* bytes of a file that sep_model_peek needs */
+
+/* Reads a model file of SIZE bytes, which may be freed afterwards. Checks all of it: SEP_ERROR_MODEL
+ * for anything that is not a whole, sound file, SEP_ERROR_VERSION for one of a later version. *model
+ * is set only on success; free it with sep_model_free (NULL is allowed) when no context uses it. */
+enum sep_status sep_model_load(const void *bytes, size_t size, struct sep_model **model);
+void sep_model_free(struct sep_model *model);
+
+/* Hash that the first SEP_MODEL_HEAD bytes of a model file name, without a check of the rest. */
+enum sep_status sep_model_peek(const void *bytes, size_t size, uint64_t *hash);
+
+uint64_t sep_model_hash(const struct sep_model *model);
+void sep_model_describe(const struct sep_model *model, struct sep_model_info *info);
+
+/* Name of primed state STATE of a model ("text", "code"), or NULL when it has fewer. */
+const char *sep_model_state_name(const struct sep_model *model, unsigned state);
+
+#define SEP_CONTEXT_MODELS_MAX 64u
+
+/* Gives CONTEXT a model to decode with and, when ENCODE is set, to encode with. It is borrowed: it
+ * must live as long as the context, or until sep_context_clear_models. A model that is there already
+ * is not added twice, but its ENCODE is set to the new value. SEP_ERROR_CAPACITY beyond
+ * SEP_CONTEXT_MODELS_MAX models.
+ *
+ * sep_decode of a block whose model is not there gives SEP_ERROR_MODEL_MISSING: sep_block_inspect
+ * says which hash to look for; with that model there and the error still the same, its base is
+ * missing. */
+enum sep_status sep_context_add_model(struct sep_context *context, const struct sep_model *model,
+                                      bool encode);
+void sep_context_clear_models(struct sep_context *context);
 
 /* Instruction set used by the SEP coder of this process: "scalar", "avx2" or "avx512". */
 const char *sep_simd_name(void);
