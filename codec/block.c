@@ -10,9 +10,14 @@ void sep_block_write(uint8_t *output, const struct sep_block_info *info)
 {
     output[0] = SEP_BLOCK_VERSION;
     output[1] = info->profile;
-    output[2] = (uint8_t)(info->transform << 4);
+    output[2] = (uint8_t)(info->transform << 4 | info->knowledge);
     output[3] = (uint8_t)info->stride;
     output[4] = (uint8_t)(info->stride >> 8);
+    if (info->knowledge == 0)
+        return;
+    for (unsigned k = 0; k < 8; k++)
+        output[SEP_BLOCK_HEADER_SIZE + k] = (uint8_t)(info->model_hash >> (8 * k));
+    output[SEP_BLOCK_HEADER_MAX - 1] = info->state;
 }
 
 enum sep_status sep_block_inspect(const void *payload, size_t payload_size,
@@ -37,11 +42,13 @@ enum sep_status sep_block_inspect(const void *payload, size_t payload_size,
         (bytes[2] & 8) != 0)
         return SEP_ERROR_HEADER;
     if (info->knowledge != 0) {
-        if (payload_size < SEP_BLOCK_HEADER_SIZE + 8)
+        if (payload_size < SEP_BLOCK_HEADER_MAX)
             return SEP_ERROR_HEADER;
         for (unsigned k = 0; k < 8; k++)
             info->model_hash |= (uint64_t)bytes[SEP_BLOCK_HEADER_SIZE + k] << (8 * k);
-        if (info->model_hash == 0)
+        info->state = bytes[SEP_BLOCK_HEADER_MAX - 1];
+        if (info->model_hash == 0 || (info->knowledge & 3) == 3 ||
+            (info->state != 0 && (info->knowledge & 4) == 0))
             return SEP_ERROR_HEADER;
     }
     return SEP_OK;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * block.h - the SEP payload: a header of 5 or 13 bytes, then the range coder's bytes.
+ * block.h - the SEP payload: a header of 5 or 14 bytes, then the range coder's bytes.
  *
  *   byte 0      version, 0 until the format is frozen
  *   byte 1      profile
  *   byte 2      bits 0-2 knowledge mask, bits 4-7 transform, bit 3 zero
  *   bytes 3-4   stride, little-endian
- *   bytes 5-12  model hash, little-endian; present when the knowledge mask is not 0
+ *   bytes 5-12  model hash, little-endian; present when the knowledge mask is not 0, and so is
+ *   byte 13     which primed state of the model; 0 unless bit 2 of the mask is set
  */
 #ifndef SEP_BLOCK_H
 #define SEP_BLOCK_H
@@ -14,9 +15,15 @@
 #include "codec.h"
 
 #define SEP_BLOCK_VERSION     0u
-#define SEP_BLOCK_HEADER_SIZE 5u /* of a block that names no model */
+#define SEP_BLOCK_HEADER_SIZE 5u  /* of a block that names no model */
+#define SEP_BLOCK_HEADER_MAX  14u /* of one that does */
 
-/* Writes a header with knowledge 0; OUTPUT has SEP_BLOCK_HEADER_SIZE bytes. */
+static inline size_t sep_block_header_size(const struct sep_block_info *info)
+{
+    return info->knowledge != 0 ? SEP_BLOCK_HEADER_MAX : SEP_BLOCK_HEADER_SIZE;
+}
+
+/* Writes sep_block_header_size(info) bytes. */
 void sep_block_write(uint8_t *output, const struct sep_block_info *info);
 
 /* sep_decode.c and sep_encode.c; the arguments are those of struct sep_codec_ops. */

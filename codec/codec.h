@@ -41,6 +41,13 @@ struct sep_context {
     struct sep_model_state *model; /* SEP: everything the decoder needs besides its buffers */
     uint8_t *scratch; /* SEP encoder: the transformed block, SEP_BLOCK_SIZE_MAX bytes */
     const struct sep_kernel *kernel; /* SEP: arithmetic for this processor, never NULL */
+
+    /* SEP: the models that blocks may name, borrowed. */
+    struct {
+        const struct sep_model *model;
+        bool encode;
+    } models[SEP_CONTEXT_MODELS_MAX];
+    unsigned model_count;
 };
 
 /* malloc and free behind two functions, so that tests can fail the n-th allocation. Memory is

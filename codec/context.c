@@ -8,6 +8,7 @@
 
 #include "codec.h"
 #include "kernel.h"
+#include "model_file.h"
 #include "state.h"
 
 struct sep_context *sep_context_new(void)
@@ -30,6 +31,30 @@ void sep_context_free(struct sep_context *context)
     sep_release(context->model);
     sep_release(context->scratch);
     sep_release(context);
+}
+
+enum sep_status sep_context_add_model(struct sep_context *context, const struct sep_model *model,
+                                      bool encode)
+{
+    unsigned k = 0;
+
+    if (context == NULL || model == NULL)
+        return SEP_ERROR_ARGUMENT;
+    while (k < context->model_count && context->models[k].model->hash != model->hash)
+        k++;
+    if (k == SEP_CONTEXT_MODELS_MAX)
+        return SEP_ERROR_CAPACITY;
+    if (k == context->model_count) {
+        context->models[k].model = model;
+        context->model_count++;
+    }
+    context->models[k].encode = encode;
+    return SEP_OK;
+}
+
+void sep_context_clear_models(struct sep_context *context)
+{
+    context->model_count = 0;
 }
 
 size_t sep_context_memory(const struct sep_context *context)

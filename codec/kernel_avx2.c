@@ -130,8 +130,7 @@ INLINE void seed8(struct sep_model_state *m, uint32_t e)
 INLINE __m256i locate8(struct sep_model_state *m, uint32_t e, __m256i salted)
 {
     const __m128i shift = _mm_cvtsi32_si128((int)m->half_shift);
-    const __m256i offset =
-        _mm256_and_si256(_mm256_setr_epi32(0, -1, 0, -1, 0, -1, 0, -1), all32(m->half_bytes));
+    const __m256i offset = load(m->half_at);
     const __m256i hash =
         _mm256_mullo_epi32(_mm256_add_epi32(load(&m->seed[e]), salted), load(known()->hash_1));
 

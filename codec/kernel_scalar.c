@@ -29,7 +29,7 @@ static void scalar_locate(struct sep_model_state *m, uint32_t salt)
     for (uint32_t e = 0; e < m->slot_experts; e++) {
         const uint32_t hash = (m->seed[e] + salt * SEP_HASH_3) * SEP_HASH_1;
 
-        m->line[e] = (hash >> m->half_shift) * SEP_LINE_BYTES + (e & 1) * m->half_bytes;
+        m->line[e] = (hash >> m->half_shift) * SEP_LINE_BYTES + m->half_at[e & 7];
         m->check[SEP_LANE(e)] = (uint16_t)hash;
         __builtin_prefetch(row_at(m, m->line[e]));
     }

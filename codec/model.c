@@ -3,7 +3,7 @@
  * model.c - the order of things around one byte: patches, match, look-up, mixture, learning.
  *
  * What a nibble needs from memory is asked for (locate) before the nibble before it is learnt
- * (update), so that cache misses and arithmetic overlap. Tables are cleared at the start of a block
+ * (update), so that cache misses and arithmetic overlap. Tables are cleared or primed at the start of a block
  * and scale with its size: 32 bytes of slots a byte of block, 4 MiB at most, so that short blocks do
  * not pay for clearing what they cannot fill.
  */
@@ -38,19 +38,13 @@ static void reset_weights(struct sep_model_state *m)
     memset(m->weight_set, 0, sizeof m->weight_set);
 }
 
-/* Clears tables to a size that fits the block. */
-static void reset_tables(struct sep_model_state *m, size_t plain_size)
+static void reset_tables(struct sep_model_state *m, uint32_t lines_log, uint32_t bias_log)
 {
-    uint32_t lines_log = SEP_LINES_LOG_MIN, bias_log = 8;
-
-    while (lines_log < SEP_LINES_LOG_MAX && (size_t)2 << lines_log < plain_size)
-        lines_log++;
-    while (bias_log < SEP_BIAS2_LOG_MAX && (size_t)8 << bias_log < plain_size)
-        bias_log++;
     m->half_shift = 32 - (lines_log - 1);
-    m->half_bytes = SEP_LINE_BYTES << (lines_log - 1);
+    for (uint32_t e = 0; e < 8; e++)
+        m->half_at[e] = SEP_LINE_BYTES + (e & 1) * (SEP_LINE_BYTES << (lines_log - 1));
     m->bias2_mask = (1u << bias_log) - 1;
-    memset(m->lines, 0, sizeof m->lines[0] << lines_log);
+    memset(m->lines, 0, sizeof m->lines[0] + (sizeof m->lines[0] << lines_log));
     memset(m->bias1, 0, sizeof m->bias1);
     memset(m->bias2, 0, sizeof m->bias2[0] << bias_log);
     memset(m->seed, 0, sizeof m->seed);
@@ -60,7 +54,7 @@ static void reset_tables(struct sep_model_state *m, size_t plain_size)
 /* Learning rates fall over the first kilobytes of a block. */
 static void set_rates(struct sep_model_state *m)
 {
-    const uint32_t seen = m->position;
+    const uint32_t seen = m->seen_before + m->position;
 
     m->rate_row = (int32_t)(RATE_ROW_END + (RATE_ROW_START * 1024u) / (seen + 1024));
     m->rate_set = (int32_t)(RATE_SET_END + (RATE_SET_START * 1024u) / (seen + 1024));
@@ -108,8 +102,21 @@ static void select_inputs(struct sep_model_state *m, unsigned nibble, const stru
     m->bias[1] = in->bias[1];
 }
 
-void sep_model_begin(struct sep_model_state *m, const struct sep_kernel *kernel,
-                     const uint8_t *plain, size_t plain_size, unsigned profile, unsigned stride)
+void sep_model_prepare(struct sep_model_state *m, unsigned profile, uint32_t lines_log,
+                       uint32_t bias_log, const struct sep_net *net)
+{
+    m->profile = &sep_profiles[profile];
+    m->slot_experts = m->profile->experts;
+    m->experts = m->slot_experts + SEP_MATCHES;
+    m->net = net;
+    m->net_expert = m->slot_experts - 1;
+    m->seen_before = 0;
+    reset_weights(m);
+    reset_tables(m, lines_log, bias_log);
+}
+
+void sep_model_resume(struct sep_model_state *m, const struct sep_kernel *kernel,
+                      const uint8_t *plain, size_t plain_size, unsigned stride)
 {
     struct inputs in;
 
@@ -117,13 +124,8 @@ void sep_model_begin(struct sep_model_state *m, const struct sep_kernel *kernel,
     m->position = 0;
     m->high = 0;
     m->history = 0;
-    m->profile = &sep_profiles[profile];
-    m->slot_experts = m->profile->experts;
-    m->experts = m->slot_experts + SEP_MATCHES;
     m->has_stride = stride != 0;
     m->stride = stride != 0 ? stride : DEFAULT_STRIDE;
-    reset_weights(m);
-    reset_tables(m, plain_size);
     sep_match_begin(m, plain_size);
     sep_patch_begin(m);
     set_rates(m);
@@ -131,6 +133,25 @@ void sep_model_begin(struct sep_model_state *m, const struct sep_kernel *kernel,
     in = ask_for_inputs(m, 0, SEP_SYMBOLS);
     select_inputs(m, 0, &in);
     kernel->predict(m);
+}
+
+/* Without a primed state, tables have a size that fits the block. A primed state needs the largest:
+ * where its slots lie depends on it. */
+void sep_model_begin(struct sep_model_state *m, const struct sep_kernel *kernel,
+                     const uint8_t *plain, size_t plain_size, unsigned profile, unsigned stride,
+                     const struct sep_knowledge *knowledge)
+{
+    const bool primed = knowledge->primed != NULL;
+    uint32_t lines_log = SEP_LINES_LOG_MIN, bias_log = 8;
+
+    while (lines_log < SEP_LINES_LOG_MAX && (primed || (size_t)2 << lines_log < plain_size))
+        lines_log++;
+    while (bias_log < SEP_BIAS2_LOG_MAX && (primed || (size_t)8 << bias_log < plain_size))
+        bias_log++;
+    sep_model_prepare(m, profile, lines_log, bias_log, knowledge->net);
+    if (primed)
+        sep_primed_apply(knowledge->primed, m);
+    sep_model_resume(m, kernel, plain, plain_size, stride);
 }
 
 void sep_model_after_high(struct sep_model_state *m, const struct sep_kernel *kernel, uint32_t high)

@@ -22,7 +22,7 @@
 #include "net.h"
 #include "state.h"
 
-#define SEP_PRIMED_SLOTS_MAX  131072u /* two thirds of the largest table */
+#define SEP_PRIMED_SLOTS_MAX  196608u /* the largest table full */
 #define SEP_PRIMED_LABEL      16u
 #define SEP_FINGERPRINT_LOG   16u
 #define SEP_FINGERPRINT_BYTES ((1u << SEP_FINGERPRINT_LOG) / 8u)

@@ -6,7 +6,7 @@
  * range decoder reads zeros behind the payload and decoding stops soon after.
  */
 #include "block.h"
-#include "model.h"
+#include "knowledge.h"
 #include "range.h"
 #include "transform.h"
 
@@ -26,21 +26,23 @@ enum sep_status sep_block_decode(struct sep_context *context, const uint8_t *pay
     struct sep_range_decoder coder;
     struct sep_block_info info;
     struct sep_model_state *m;
+    struct sep_knowledge knowledge;
+    size_t header;
     enum sep_status status = sep_block_inspect(payload, payload_size, &info);
 
+    if (status == SEP_OK)
+        status = sep_knowledge_find(context, &info, &knowledge);
     if (status != SEP_OK)
         return status;
-    if (info.knowledge != 0)
-        return SEP_ERROR_MODEL_MISSING;
     if (context->model == NULL)
         context->model = sep_allocate(sizeof *context->model);
     m = context->model;
     if (m == NULL)
         return SEP_ERROR_MEMORY;
 
-    sep_range_decode_begin(&coder, payload + SEP_BLOCK_HEADER_SIZE,
-                           payload_size - SEP_BLOCK_HEADER_SIZE);
-    sep_model_begin(m, kernel, plain, plain_size, info.profile, info.stride);
+    header = sep_block_header_size(&info);
+    sep_range_decode_begin(&coder, payload + header, payload_size - header);
+    sep_model_begin(m, kernel, plain, plain_size, info.profile, info.stride, &knowledge);
     for (size_t i = 0; i < plain_size; i++) {
         const uint32_t high = decode_nibble(&coder, m, kernel);
         uint32_t low;

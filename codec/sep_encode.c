@@ -10,12 +10,13 @@
 #include <string.h>
 
 #include "block.h"
-#include "model.h"
-#include "profile.h"
+#include "knowledge.h"
 #include "range.h"
 #include "transform.h"
 
-#define CANDIDATES_MAX 4u
+#define DYNAMIC_MAX    3u /* candidates without a model */
+#define PRIMED_MAX     2u /* primed states worth a trial */
+#define CANDIDATES_MAX (DYNAMIC_MAX * (1u + PRIMED_MAX))
 #define LEVEL_FULL     4u          /* first level with the full profiles */
 #define SAMPLE_SIZE    (12u << 10) /* bytes coded to compare candidates; shorter blocks whole */
 
@@ -23,6 +24,11 @@
 #define STEP_SIZE  1024u
 #define STEP_FIRST 3u /* before it a model has not learnt enough to be judged */
 #define STEP_COUNT (SAMPLE_SIZE / STEP_SIZE)
+
+struct candidate {
+    struct sep_block_info info;
+    struct sep_knowledge knowledge;
+};
 
 struct trial {
     size_t written[STEP_COUNT];
@@ -42,13 +48,14 @@ static inline void code_byte(struct sep_model_state *m, const struct sep_kernel 
 
 /* Codes BYTES with the model; returns the size that CAPACITY would have had to hold, or any value
  * above CAPACITY when it is clear that it does not suffice. */
-static size_t code_bytes(struct sep_context *context, const struct sep_block_info *info,
+static size_t code_bytes(struct sep_context *context, const struct candidate *how,
                          const uint8_t *bytes, size_t size, uint8_t *output, size_t capacity)
 {
     struct sep_range_encoder coder;
 
     sep_range_encode_begin(&coder, output, capacity);
-    sep_model_begin(context->model, context->kernel, bytes, size, info->profile, info->stride);
+    sep_model_begin(context->model, context->kernel, bytes, size, how->info.profile,
+                    how->info.stride, &how->knowledge);
     for (size_t i = 0; i < size; i++) {
         code_byte(context->model, context->kernel, &coder, bytes[i], i + 1 < size);
         if (coder.written > capacity)
@@ -58,14 +65,15 @@ static size_t code_bytes(struct sep_context *context, const struct sep_block_inf
 }
 
 /* The size of a sample; SIZE_MAX as soon as a part of it came out a good deal larger than BEST's. */
-static size_t try_sample(struct sep_context *context, const struct sep_block_info *info,
+static size_t try_sample(struct sep_context *context, const struct candidate *how,
                          const uint8_t *bytes, size_t size, const struct trial *best,
                          struct trial *now)
 {
     struct sep_range_encoder coder;
 
     sep_range_encode_begin(&coder, NULL, 0);
-    sep_model_begin(context->model, context->kernel, bytes, size, info->profile, info->stride);
+    sep_model_begin(context->model, context->kernel, bytes, size, how->info.profile,
+                    how->info.stride, &how->knowledge);
     for (size_t i = 0; i < size; i++) {
         const size_t step = i / STEP_SIZE;
 
@@ -80,9 +88,9 @@ static size_t try_sample(struct sep_context *context, const struct sep_block_inf
     return sep_range_encode_end(&coder);
 }
 
-/* What a block of this look may be coded as, the likeliest first. */
-static unsigned propose(const struct sep_analysis *analysis, uint8_t level,
-                        struct sep_block_info candidates[CANDIDATES_MAX])
+/* What a block of this look may be coded as without a model, the likeliest first. */
+static unsigned propose_dynamic(const struct sep_analysis *analysis, uint8_t level,
+                                struct sep_block_info candidates[DYNAMIC_MAX])
 {
     unsigned count = 0;
 
@@ -102,27 +110,61 @@ static unsigned propose(const struct sep_analysis *analysis, uint8_t level,
     return count;
 }
 
-/* The candidate that codes a sample from the middle of the block best. */
-static struct sep_block_info choose(struct sep_context *context, uint8_t level,
-                                    const uint8_t *plain, size_t size)
+/* The same with primed states that look like the block, before those without. */
+static unsigned propose(const struct sep_context *context, uint8_t level, const uint8_t *plain,
+                        size_t size, struct candidate candidates[CANDIDATES_MAX])
 {
-    struct sep_block_info candidates[CANDIDATES_MAX];
+    struct sep_block_info dynamic[DYNAMIC_MAX];
+    struct sep_primed_choice primed[PRIMED_MAX];
+    struct sep_analysis analysis;
+    unsigned dynamic_count, primed_count, count = 0;
+
+    sep_analyse(plain, size, &analysis);
+    dynamic_count = propose_dynamic(&analysis, level, dynamic);
+    primed_count =
+        sep_knowledge_propose(context, plain, size, level < LEVEL_FULL, primed, PRIMED_MAX);
+    for (unsigned p = 0; p < primed_count; p++) {
+        const struct sep_primed *state = primed[p].model->state[primed[p].state];
+
+        for (unsigned d = 0; d < dynamic_count; d++) {
+            struct candidate *to = &candidates[count];
+            unsigned knows = 0;
+
+            if (dynamic[d].profile != state->profile)
+                continue;
+            *to = (struct candidate){.info = dynamic[d], .knowledge.primed = state};
+            if (state->with_net)
+                to->knowledge.net = sep_knowledge_net(context, primed[p].model, &knows);
+            to->info.knowledge = (uint8_t)(SEP_KNOWS_PRIMED | knows);
+            to->info.model_hash = primed[p].model->hash;
+            to->info.state = primed[p].state;
+            count++;
+        }
+    }
+    for (unsigned d = 0; d < dynamic_count; d++)
+        candidates[count++] = (struct candidate){.info = dynamic[d]};
+    return count;
+}
+
+/* The candidate that codes a sample from the middle of the block best. */
+static struct candidate choose(struct sep_context *context, uint8_t level, const uint8_t *plain,
+                               size_t size)
+{
+    struct candidate candidates[CANDIDATES_MAX];
     const size_t sample_size = size < SAMPLE_SIZE ? size : SAMPLE_SIZE;
     const uint8_t *sample = plain + (size - sample_size) / 2;
-    struct sep_analysis analysis;
     struct trial trials[2]; /* the best so far and the one under way */
     size_t best_size = SIZE_MAX;
     unsigned count, best = 0, spare = 0;
 
-    sep_analyse(plain, size, &analysis);
-    count = propose(&analysis, level, candidates);
+    count = propose(context, level, plain, size, candidates);
     for (unsigned k = 0; k < count && count > 1; k++) {
         const uint8_t *bytes = sample;
         size_t written;
 
-        if (candidates[k].transform != SEP_TRANSFORM_NONE) {
+        if (candidates[k].info.transform != SEP_TRANSFORM_NONE) {
             memcpy(context->scratch, sample, sample_size);
-            sep_transform_apply(candidates[k].transform, context->scratch, sample_size);
+            sep_transform_apply(candidates[k].info.transform, context->scratch, sample_size);
             bytes = context->scratch;
         }
         written = try_sample(context, &candidates[k], bytes, sample_size,
@@ -140,9 +182,9 @@ enum sep_status sep_block_encode(struct sep_context *context, uint8_t level, con
                                  size_t plain_size, uint8_t *payload, size_t capacity,
                                  size_t *payload_size)
 {
-    struct sep_block_info info;
+    struct candidate how;
     const uint8_t *bytes = plain;
-    size_t written;
+    size_t header, written;
 
     if (capacity <= SEP_BLOCK_HEADER_SIZE)
         return SEP_ERROR_CAPACITY;
@@ -152,17 +194,19 @@ enum sep_status sep_block_encode(struct sep_context *context, uint8_t level, con
         context->scratch = sep_allocate(SEP_BLOCK_SIZE_MAX);
     if (context->model == NULL || context->scratch == NULL)
         return SEP_ERROR_MEMORY;
-    info = choose(context, level, plain, plain_size);
-    if (info.transform != SEP_TRANSFORM_NONE) {
+    how = choose(context, level, plain, plain_size);
+    if (how.info.transform != SEP_TRANSFORM_NONE) {
         memcpy(context->scratch, plain, plain_size);
-        sep_transform_apply(info.transform, context->scratch, plain_size);
+        sep_transform_apply(how.info.transform, context->scratch, plain_size);
         bytes = context->scratch;
     }
-    written = code_bytes(context, &info, bytes, plain_size, payload + SEP_BLOCK_HEADER_SIZE,
-                         capacity - SEP_BLOCK_HEADER_SIZE);
-    if (written > capacity - SEP_BLOCK_HEADER_SIZE)
+    header = sep_block_header_size(&how.info);
+    if (capacity <= header)
         return SEP_ERROR_CAPACITY;
-    sep_block_write(payload, &info);
-    *payload_size = SEP_BLOCK_HEADER_SIZE + written;
+    written = code_bytes(context, &how, bytes, plain_size, payload + header, capacity - header);
+    if (written > capacity - header)
+        return SEP_ERROR_CAPACITY;
+    sep_block_write(payload, &how.info);
+    *payload_size = header + written;
     return SEP_OK;
 }

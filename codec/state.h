@@ -49,12 +49,17 @@ struct sep_line {
     int8_t row[SEP_WAYS][SEP_SYMBOLS];
 };
 
-/* Lines, rows and what is known about them are named by their distance from lines[0] in bytes. A new
- * slot reads the row behind the table, which is never written and stays 0. */
+/* Lines, rows and what is known about them are named by their distance from lines[0] in bytes. Line 0
+ * belongs to no context: its first row, which a new slot reads, is never written and stays 0; the
+ * second is the row of the net; the third and the word that is not used take what the net's expert
+ * would write to a slot. The table follows. */
 #define SEP_LINE_BYTES         64u
 #define SEP_ROW_OF(line, way)  ((line) + 16u * (1u + (way)))
 #define SEP_WHAT_OF(line, way) ((line) + 4u * (way))
-#define SEP_ROW_ZERO           SEP_ROW_OF(SEP_LINE_BYTES << SEP_LINES_LOG_MAX, 0u)
+#define SEP_ROW_ZERO           SEP_ROW_OF(0u, 0u)
+#define SEP_ROW_NET            SEP_ROW_OF(0u, 1u)
+#define SEP_ROW_SPARE          SEP_ROW_OF(0u, 2u)
+#define SEP_WHAT_SPARE         SEP_WHAT_OF(0u, 3u)
 
 /* Where expert E stands in arrays of 16-bit numbers: E and E + 8 share a 32-bit lane, so that no
  * vector unit has to move anything across lanes to get from one width to the other. */
@@ -77,6 +82,8 @@ struct sep_match {
     uint32_t predicted;  /* the byte, or 256 when there is none */
     uint32_t confidence; /* class of length and misses, 1 to 31 */
 };
+
+struct sep_net;
 
 struct sep_model_state {
     /* Inputs of the next nibble, set by the patches and the match model. */
@@ -111,17 +118,23 @@ struct sep_model_state {
     uint32_t position;
     uint32_t experts; /* slot experts and match experts: 8 or 16 */
     uint32_t slot_experts;
-    uint32_t half_shift; /* 32 - log2(lines of one half) */
-    uint32_t half_bytes; /* of one half of the slots */
+    uint32_t half_shift;              /* 32 - log2(lines of one half) */
+    _Alignas(32) uint32_t half_at[8]; /* where the half of expert E & 7 begins, in bytes */
     uint32_t match_shift[SEP_MATCHES];
     uint32_t match_at[SEP_MATCHES]; /* in match_head, but for the low nibble */
     uint32_t bias2_mask;
     const struct sep_profile *profile;
-    uint32_t stride;     /* never 0 */
-    uint32_t column;     /* position modulo stride */
-    uint32_t has_stride; /* the block names one */
-    uint32_t high;       /* high nibble of the byte under way, once it is known */
-    uint64_t history;    /* the last eight bytes, the newest lowest */
+    const struct sep_net *net;           /* NULL: the block uses none */
+    uint32_t net_expert;                 /* which expert it is: the last slot expert */
+    uint32_t net_confidence;             /* class of its row, 1 to 31 */
+    uint32_t net_symbol;                 /* the likeliest in its row */
+    _Alignas(32) uint8_t net_active[32]; /* a[] of net.h for the byte under way */
+    uint32_t seen_before;                /* bytes that the weights learnt from before the block */
+    uint32_t stride;                     /* never 0 */
+    uint32_t column;                     /* position modulo stride */
+    uint32_t has_stride;                 /* the block names one */
+    uint32_t high;                       /* high nibble of the byte under way, once it is known */
+    uint64_t history;                    /* the last eight bytes, the newest lowest */
     bool sees_text, sees_records, sees_indirect; /* kinds of patches that the profile uses */
     struct sep_match match[SEP_MATCHES];
 
@@ -138,7 +151,7 @@ struct sep_model_state {
     _Alignas(64) int16_t bias1[256][17][SEP_SYMBOLS];
     _Alignas(64) int16_t bias2[1u << SEP_BIAS2_LOG_MAX][SEP_SYMBOLS];
     _Alignas(64) uint32_t match_head[SEP_MATCHES][1u << SEP_MATCH_LOG_MAX];
-    _Alignas(64) struct sep_line lines[(1u << SEP_LINES_LOG_MAX) + 1]; /* the last one is zeros */
+    _Alignas(64) struct sep_line lines[1u + (1u << SEP_LINES_LOG_MAX)]; /* line 0, then the table */
 };
 
 _Static_assert(sizeof(struct sep_line) == 64, "three slots fill a cache line");

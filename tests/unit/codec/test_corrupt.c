@@ -158,11 +158,12 @@ static void test_headers(void **state)
                          SEP_ERROR_HEADER);
     }
     for (unsigned bits = 0; bits < 256; bits++) {
-        const bool known = bits >> 4 < SEP_TRANSFORM_COUNT && (bits & 8) == 0;
+        const bool known = bits >> 4 < SEP_TRANSFORM_COUNT && (bits & 8) == 0 && (bits & 3) != 3;
 
         memcpy(mutant, payload, size);
         mutant[2] = (uint8_t)bits;
         memset(mutant + SEP_BLOCK_HEADER_SIZE, 0x77, 8);
+        mutant[SEP_BLOCK_HEADER_MAX - 1] = 0;
         if ((bits & 7) != 0 || !known)
             assert_int_equal(decode_exact(context, SEP_CODEC_SEP, mutant, size, NULL, SIZE),
                              known ? SEP_ERROR_MODEL_MISSING : SEP_ERROR_HEADER);
@@ -171,12 +172,18 @@ static void test_headers(void **state)
     mutant[2] = 1; /* public knowledge, but hash 0 or cut short */
     memset(mutant + SEP_BLOCK_HEADER_SIZE, 0, 8);
     assert_int_equal(sep_block_inspect(mutant, size, &info), SEP_ERROR_HEADER);
-    assert_int_equal(sep_block_inspect(mutant, SEP_BLOCK_HEADER_SIZE + 7, &info), SEP_ERROR_HEADER);
+    assert_int_equal(sep_block_inspect(mutant, SEP_BLOCK_HEADER_MAX - 1, &info), SEP_ERROR_HEADER);
+    mutant[SEP_BLOCK_HEADER_MAX - 1] = 0;
     mutant[SEP_BLOCK_HEADER_SIZE] = 0x11;
     mutant[SEP_BLOCK_HEADER_SIZE + 7] = 0x22;
     assert_int_equal(sep_block_inspect(mutant, size, &info), SEP_OK);
     assert_true(info.model_hash == 0x2200000000000011u);
     assert_int_equal(info.knowledge, 1);
+    mutant[SEP_BLOCK_HEADER_MAX - 1] = 5; /* a primed state without the bit for one */
+    assert_int_equal(sep_block_inspect(mutant, size, &info), SEP_ERROR_HEADER);
+    mutant[2] = 4;
+    assert_int_equal(sep_block_inspect(mutant, size, &info), SEP_OK);
+    assert_int_equal(info.state, 5);
     assert_int_equal(sep_block_inspect(NULL, size, &info), SEP_ERROR_ARGUMENT);
     sep_context_free(context);
 }

@@ -25,6 +25,8 @@ static const struct sep_kernel *const kernels[] = {
 };
 #define KERNEL_COUNT (sizeof kernels / sizeof kernels[0])
 
+static const struct sep_knowledge nothing;
+
 static bool runs_here(const struct sep_kernel *kernel)
 {
 #ifdef SEP_HAVE_AVX2
@@ -69,8 +71,8 @@ static void compare(const struct sep_kernel *kernel, const uint8_t *bytes, size_
 
     assert_non_null(a);
     assert_non_null(b);
-    sep_model_begin(a, &sep_kernel_scalar, bytes, size, profile, stride);
-    sep_model_begin(b, kernel, bytes, size, profile, stride);
+    sep_model_begin(a, &sep_kernel_scalar, bytes, size, profile, stride, &nothing);
+    sep_model_begin(b, kernel, bytes, size, profile, stride, &nothing);
     for (size_t i = 0; i < size; i++) {
         const uint32_t targets[] = {0, 1, 32768, 65519, 65535, 65536, 1u << 24, bytes[i] * 257u};
 
@@ -117,7 +119,8 @@ static void test_distribution(void **state)
     assert_non_null(m);
     for (enum sample kind = 0; kind < SAMPLE_COUNT; kind++) {
         sample_fill(kind, bytes, sizeof bytes);
-        sep_model_begin(m, &sep_kernel_scalar, bytes, sizeof bytes, SEP_PROFILE_GENERIC, 0);
+        sep_model_begin(m, &sep_kernel_scalar, bytes, sizeof bytes, SEP_PROFILE_GENERIC, 0,
+                        &nothing);
         for (size_t i = 0; i + 1 < sizeof bytes; i++) {
             uint32_t sum = 0;
 
