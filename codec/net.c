@@ -80,7 +80,7 @@ void sep_net_activate(const struct sep_net *net, const uint32_t patch_value[SEP_
         sum[d] = net->bias[d];
     for (uint32_t f = 0; f < net->features; f++) {
         const size_t row = ((size_t)f << net->rows_log) +
-                           sep_net_row(patch_value[net->patch[f]], f, net->rows_log);
+                           sep_net_row(patch_value[net->patch[f]], net->patch[f], net->rows_log);
 
         for (uint32_t d = 0; d < SEP_NET_WIDTH; d++)
             sum[d] += net->rows[row * SEP_NET_WIDTH + d];

@@ -7,7 +7,7 @@
  * 7 bits, and one dense layer gives 16 logits for the high nibble; another 16, from a matrix chosen
  * by the high nibble, for the low one:
  *
- *   z[d]      = bias[d] + sum over f of rows[f][sep_net_row(value of f's patch, f)][d]
+ *   z[d]      = bias[d] + sum over f of rows[f][sep_net_row(value of f's patch, patch)][d]
  *   a[d]      = min(max(z[d] >> cut, 0), 127)
  *   logit[j]  = (head_bias[h][j] + sum over d of head[h][j][d] * a[d] + half) >> shift
  *   row[j]    = logit[j] - round(mean of logit), cut to -127 .. 127       in 1/16 nat
@@ -61,10 +61,11 @@ struct sep_net {
     int8_t *rows;
 };
 
-/* Row of a feature's table for what its patch sees. */
-static inline uint32_t sep_net_row(uint32_t value, uint32_t feature, uint32_t rows_log)
+/* Row of a feature's table for what its patch sees. By patch and not by feature, so that a patch that
+ * the training leaves out moves no row of the others. */
+static inline uint32_t sep_net_row(uint32_t value, uint32_t patch, uint32_t rows_log)
 {
-    const uint32_t h = (value * SEP_HASH_1 ^ (feature + 1) * SEP_HASH_3) * SEP_HASH_2;
+    const uint32_t h = (value * SEP_HASH_1 ^ (patch + 1) * SEP_HASH_3) * SEP_HASH_2;
 
     return (h ^ h >> 15) * SEP_HASH_1 >> (32 - rows_log);
 }
