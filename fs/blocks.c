@@ -17,6 +17,7 @@
 
 #include "buffers.h"
 #include "cache.h"
+#include "models.h"
 #include "workers.h"
 
 #define MOVES_MAX 16 /* times a block may move under one read before that counts as an error */
@@ -114,6 +115,10 @@ static int decode(struct fs *fs, struct sep_context *context, struct index_block
         goto out;
     status = sep_decode(context, block->codec, payload, block->at.payload_size, plain,
                         block->plain_size);
+    /* Contexts get models when the first block asks for one. */
+    if (status == SEP_ERROR_MODEL_MISSING && fs_models_give(fs->models, context) == SEP_OK)
+        status = sep_decode(context, block->codec, payload, block->at.payload_size, plain,
+                            block->plain_size);
     if (status == SEP_ERROR_MEMORY) {
         error = -ENOMEM;
         goto out;

@@ -14,6 +14,7 @@
 #include <syslog.h>
 
 #include "compact.h"
+#include "models.h"
 
 #define COMMIT_MS    5000u
 #define COMMIT_BYTES ((uint64_t)64 << 20)
@@ -118,11 +119,16 @@ static void apply(struct compact_pass *pass, struct compact_batch *batch)
 
 static int open_pipeline(struct compact_pass *pass)
 {
-    const struct gpu_options options = {.workers = pass->fs->options.threads,
-                                        .cpu_share = pass->fs->options.cpu_share};
+    struct fs *fs = pass->fs;
+    const struct sep_model *models[SEP_CONTEXT_MODELS_MAX];
+    struct gpu_options options = {
+        .workers = fs->options.threads, .cpu_share = fs->options.cpu_share, .models = models};
     struct gpu_status status;
-    const int error = gpu_open(&options, &pass->pipeline);
+    int error;
 
+    fs_models_choose(fs->models, fs->options.models[0] != '\0' ? fs->options.models : NULL);
+    fs_models_list(fs->models, models, &options.model_count, &options.encode_count);
+    error = gpu_open(&options, &pass->pipeline);
     if (error != 0)
         return error;
     compact_set_pipeline(pass, pass->pipeline);

@@ -11,6 +11,7 @@
 #include "blocks.h"
 #include "buffers.h"
 #include "inode.h"
+#include "models.h"
 #include "reaper.h"
 #include "workers.h"
 #include "writeback.h"
@@ -31,6 +32,8 @@ static void stop_parts(struct fs *fs)
         fs_inode_forget_all(fs);
     fs_reaper_stop(fs);
     fs_writeback_free(fs);
+    fs_models_free(fs->models);
+    fs->models = NULL;
     fs_inodes_free(fs->inodes);
     fs_cache_free(fs->cache);
     fs_buffers_free(fs->buffers);
@@ -52,6 +55,8 @@ int fs_data_start(struct fs *fs, struct index *index, const struct fs_options *o
         error = fs_cache_new(fs, options->cache, &fs->cache);
     if (error == 0)
         error = fs_inodes_new(&fs->inodes);
+    if (error == 0)
+        error = fs_models_open(index, &fs->models);
     if (error == 0)
         error = fs_workers_start(fs, options->threads);
     if (error == 0 && !options->readonly && !index_readonly(index)) {

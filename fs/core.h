@@ -29,6 +29,7 @@ struct fs_cache;
 struct fs_writeback;
 struct fs_workers;
 struct fs_compactor;
+struct fs_models;
 struct fs_control;
 
 /* Monotonic counters since the mount; printed by sepfs-stats through the control socket. */
@@ -49,6 +50,7 @@ struct fs {
     struct fs_inodes *inodes;       /* inode.h */
     struct fs_reaper *reaper;       /* reaper.h; NULL when read-only */
     struct fs_cache *cache;         /* blocks.h */
+    struct fs_models *models;       /* models.h */
     struct fs_workers *workers;     /* workers.h: codec threads, foreground priority */
     struct fs_writeback *writeback; /* writeback.h; NULL when read-only */
     struct fs_compactor *compactor; /* compactor.h; NULL with compact=off or ro */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * fs.h - the public door of fs/: mounting a store, and the client side of the control socket that
- * the tools use.
+ * fs.h - the public door of fs/: mounting a store, the models of a store (models.h), and the client
+ * side of the control socket that the tools use.
  */
 #ifndef FS_FS_H
 #define FS_FS_H
 
+#include "models.h"
 #include "options.h"
 
 /* Mounts STORE on MOUNTPOINT and, unless options->foreground, returns in the parent once the mount

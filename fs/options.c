@@ -8,7 +8,10 @@
  * refused by name, so that a misspelt option never mounts with a default instead.
  */
 #include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "options.h"
@@ -31,6 +34,7 @@ enum kind {
     HOT,         /* struct sep_method */
     COLD,        /* struct sep_method and cold_off */
     COMPACT,     /* enum fs_compact_mode */
+    DIRECTORY,   /* char[PATH_MAX], an absolute path; "off" is the empty one */
     PASS,        /* on to libfuse or mount(2) */
     DROP,        /* mount(8)'s own, with or without a value */
     DROP_PREFIX, /* the same for every option that begins so */
@@ -71,6 +75,8 @@ static const struct option table[] = {
      "let the kernel gather small writes; a full disk is then seen at close or fsync"},
     {"promote", SET, FIELD(promote), 0, 0, NULL,
      "give cold blocks that are read repeatedly back to the hot codec"},
+    {"models", DIRECTORY, FIELD(models), 0, 0, "DIR",
+     "public models that large stores may use, or off (default " SEPFS_MODEL_DIR ")"},
     {"acl", SET, FIELD(acl), 0, 0, NULL, "POSIX access control lists"},
     {"nonempty", SET, FIELD(nonempty), 0, 0, NULL, "allow a mount point that has entries"},
     {"debug", SET, FIELD(debug), 0, 0, NULL, NULL},
@@ -139,6 +145,7 @@ void fs_options_init(struct fs_options *options)
     options->threads = cpus < 1 ? 1 : cpus > 256 ? 256 : (unsigned)cpus;
     options->cpu_share = 100;
     options->commit = 5;
+    strcpy(options->models, SEPFS_MODEL_DIR);
 }
 
 void fs_options_help(FILE *out)
@@ -345,6 +352,29 @@ static int parse_compact(struct fs_options *options, const char *value, char *er
     return -EINVAL;
 }
 
+static int parse_directory(const struct option *option, struct fs_options *options,
+                           const char *value, char *error, size_t size)
+{
+    char *const field = (char *)options + option->offset;
+    char resolved[PATH_MAX];
+    struct stat status;
+
+    if (strcmp(value, "off") == 0) {
+        field[0] = '\0';
+        return 0;
+    }
+    if (realpath(value, resolved) == NULL || stat(resolved, &status) != 0) {
+        snprintf(error, size, "option %s=%s: %s", option->name, value, strerror(errno));
+        return -EINVAL;
+    }
+    if (!S_ISDIR(status.st_mode)) {
+        snprintf(error, size, "option %s=%s: not a directory", option->name, value);
+        return -EINVAL;
+    }
+    strcpy(field, resolved);
+    return 0;
+}
+
 static int pass_on(struct fs_options *options, const char *name, char *error, size_t size)
 {
     const size_t used = strlen(options->fuse);
@@ -407,6 +437,8 @@ static int parse_one(struct fs_options *options, char *text, char *error, size_t
         return parse_method(option, options, value, error, size);
     case COMPACT:
         return parse_compact(options, value, error, size);
+    case DIRECTORY:
+        return parse_directory(option, options, value, error, size);
     case PASS:
         return pass_on(options, text, error, size);
     default:

@@ -34,6 +34,7 @@ struct fs_options {
     bool acl;               /* POSIX ACLs */
     bool nonempty;          /* mount over a directory that has entries */
     bool foreground, debug; /* -f, -d */
+    char models[4096];      /* absolute path of the directory of public models, empty: none */
     char fuse[1024];        /* comma-separated options for libfuse and mount(2) */
 };
 

@@ -62,13 +62,29 @@ struct scratch {
     size_t capacity;
 };
 
-static enum gpu_result work(const struct gpu_codec *codec, struct scratch *scratch,
+/* A codec context that knows the pipeline's models; NULL when memory is short. */
+static struct sep_context *make_context(const struct gpu_pipeline *pipeline)
+{
+    struct sep_context *context = sep_context_new();
+    enum sep_status status = SEP_OK;
+
+    for (unsigned i = 0; context != NULL && i < pipeline->model_count && status == SEP_OK; i++)
+        status = sep_context_add_model(context, pipeline->models[i], i < pipeline->encode_count);
+    if (status != SEP_OK) {
+        sep_context_free(context);
+        return NULL;
+    }
+    return context;
+}
+
+static enum gpu_result work(const struct gpu_pipeline *pipeline, struct scratch *scratch,
                             struct gpu_job *job)
 {
+    const struct gpu_codec *codec = pipeline->codec;
     size_t size = 0;
 
     if (scratch->context == NULL)
-        scratch->context = sep_context_new();
+        scratch->context = make_context(pipeline);
     if (scratch->context == NULL || !ensure(&scratch->check, &scratch->capacity, job->plain_size)) {
         job->status = SEP_ERROR_MEMORY;
         return GPU_ENCODE_BAD;
@@ -130,7 +146,7 @@ void *gpu_cpu_worker(void *arg)
 
         if (atomic_exchange(&worker->raised, false))
             lower_priority();
-        job->result = work(pipeline->codec, &scratch, job);
+        job->result = work(pipeline, &scratch, job);
         used = gpu_now(CLOCK_THREAD_CPUTIME_ID) - used;
         gpu_give(pipeline, batch, job);
         pay(pipeline, used, &debt);

@@ -69,6 +69,10 @@ struct gpu_options {
     unsigned cpu_share; /* percent of all online CPUs that the workers together may use, 1..100;
                            0 = 100 */
     unsigned batches;   /* most batches accepted and not yet collected; 0 = 4 */
+    /* Models that blocks may need, at most SEP_CONTEXT_MODELS_MAX; the first encode_count of them are
+     * also used to encode. The list is copied, the models must live until gpu_close. */
+    const struct sep_model *const *models;
+    unsigned model_count, encode_count;
 };
 
 /* Starts the workers. -EINVAL, -ENOMEM, -EAGAIN (no thread could be started). */

@@ -236,7 +236,9 @@ int gpu_open_with(const struct gpu_options *options, const struct gpu_codec *cod
     pthread_condattr_t attr;
     unsigned started = 0;
 
-    if (options->cpu_share > 100 || options->workers > 4096)
+    if (options->cpu_share > 100 || options->workers > 4096 ||
+        options->model_count > SEP_CONTEXT_MODELS_MAX ||
+        options->encode_count > options->model_count)
         return -EINVAL;
     pipeline = calloc(1, sizeof *pipeline);
     if (pipeline == NULL)
@@ -257,6 +259,10 @@ int gpu_open_with(const struct gpu_options *options, const struct gpu_codec *cod
     pipeline->finished.last = &pipeline->finished.first;
     pipeline->limit = options->batches > 0 ? options->batches : 4;
     pipeline->codec = codec;
+    pipeline->model_count = options->model_count;
+    pipeline->encode_count = options->encode_count;
+    for (unsigned i = 0; i < options->model_count; i++)
+        pipeline->models[i] = options->models[i];
     for (; started < pipeline->workers; started++) {
         pipeline->worker[started].pipeline = pipeline;
         if (pthread_create(&pipeline->worker[started].thread, NULL, gpu_cpu_worker,

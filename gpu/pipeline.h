@@ -51,6 +51,8 @@ struct gpu_pipeline {
     unsigned limit; /* batches in flight */
     double duty;    /* share of wall time that one worker may compute, (0, 1] */
     const struct gpu_codec *codec;
+    const struct sep_model *models[SEP_CONTEXT_MODELS_MAX];
+    unsigned model_count, encode_count; /* the first encode_count encode, too */
     unsigned workers;
     struct gpu_worker *worker;
 };

@@ -203,6 +203,7 @@ int index_check(struct index *index, const struct index_check *options)
     free(c->blocks);
     free(c->places);
     free(c->damage);
+    free(c->models);
     free(c);
     return error;
 }

@@ -74,6 +74,10 @@ struct checker {
     struct check_damage *damage; /* in no order until pass 9 */
     size_t damage_count, damage_room;
 
+    uint64_t *models; /* hashes of those in the store, once models_listed */
+    size_t model_count, model_room;
+    bool models_listed;
+
     uint64_t live;       /* bytes of all records that blocks lie in, from pass 5 */
     uint32_t last_pack;  /* highest number of a pack, from pass 5 */
     uint64_t lost_found; /* inode of /lost+found, 0 = not needed yet */

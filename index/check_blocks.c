@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * check_blocks.c - pass 6: references and live bytes of every block are those that pass 4 counted;
- * a block without references is removed; hash records, hot list and pending list name blocks that
- * exist and fit them.
+ * a block without references is removed; the model that a block needs is in the store; hash records,
+ * hot list and pending list name blocks that exist and fit them.
  */
 #include "check.h"
 
@@ -60,6 +60,37 @@ static int check_counts(struct checker *c, struct index_block *block, const stru
     return index_block_put(c->txn, block);
 }
 
+static int list_model(void *arg, uint64_t hash)
+{
+    struct checker *const c = arg;
+    uint64_t *const model =
+        check_grow((void **)&c->models, &c->model_count, &c->model_room, sizeof *c->models);
+    if (model == NULL)
+        return -ENOMEM;
+    *model = hash;
+    return 0;
+}
+
+/* A block whose model is not in the store can't be decoded. */
+static int check_model(struct checker *c, const struct index_block *block)
+{
+    if (block->model == 0)
+        return 0;
+    if (!c->models_listed) {
+        const int error = index_model_each(c->index, list_model, c);
+        if (error != 0)
+            return error;
+        c->models_listed = true;
+    }
+    for (size_t i = 0; i < c->model_count; i++) {
+        if (c->models[i] == block->model)
+            return 0;
+    }
+    return check_damage_add(c, block->id, block->at.pack, "missing-model",
+                            "needs model %016jx, which is not in the store",
+                            (uintmax_t)block->model);
+}
+
 static int check_records_of_blocks(struct checker *c)
 {
     struct check_walk walk = {.db = INDEX_DB_BLOCK, .shared = c->options->repair};
@@ -77,6 +108,8 @@ static int check_records_of_blocks(struct checker *c)
         error = check_counts(c, &block, row);
         if (error == 0 && row->references > 0)
             error = check_hash(c, &block);
+        if (error == 0 && row->references > 0)
+            error = check_model(c, &block);
         if (error != 0)
             return error;
     }

@@ -357,6 +357,23 @@ int index_gc(struct index *index, unsigned min_live_percent, const volatile bool
 int index_conf_get(const struct index *index, const char *key, char *value, size_t size);
 int index_conf_set(struct index *index, const char *key, const char *value); /* atomic, durable */
 
+/* ---- models ---------------------------------------------------------------------------------- */
+
+/* Files that blocks name by content hash (struct index_block, model); what is in them is the codec's
+ * business. A model must have been added before a block names it, and goes only when none does. Any
+ * thread. Reading is allowed in a read-only store. */
+#define INDEX_MODEL_MAX ((size_t)64 << 20) /* bytes of a file */
+
+/* Calls EACH for every model in the store until it returns something else than 0, which is
+ * returned. */
+typedef int (*index_model_fn)(void *arg, uint64_t hash);
+int index_model_each(struct index *index, index_model_fn each, void *arg);
+/* The file's bytes, as they are: *bytes is freed by the caller. -ENOENT, -EFBIG. */
+int index_model_read(struct index *index, uint64_t hash, void **bytes, size_t *size);
+/* Durable when it returns 0. Replaces what was there under this hash. */
+int index_model_add(struct index *index, uint64_t hash, const void *bytes, size_t size);
+int index_model_remove(struct index *index, uint64_t hash); /* 0 when there was none */
+
 /* ---- checking ------------------------------------------------------------------------------- */
 
 enum index_problem_state { INDEX_PROBLEM_FOUND, INDEX_PROBLEM_FIXED, INDEX_PROBLEM_LOST };

@@ -18,6 +18,7 @@
 
 #include "cli.h"
 #include "codec/sep.h"
+#include "fs/fs.h"
 #include "index/index.h"
 #include "json.h"
 
@@ -78,6 +79,7 @@ struct fsck {
     struct json json;
     unsigned threads;
     struct decoder decoders[THREADS_MAX];
+    struct fs_models *models; /* of the store, with deep */
     /* of the round in progress */
     uint64_t found, underivable, fixed, lost;
     bool only_fixed; /* an earlier round listed what this one meets: list what it corrects */
@@ -103,6 +105,18 @@ static void decoders_free(struct fsck *fsck)
         sep_context_free(fsck->decoders[i].context);
         free(fsck->decoders[i].plain);
     }
+}
+
+/* The models that lie in the store; a missing one is found by the check itself. */
+static int models_give(struct fsck *fsck)
+{
+    enum sep_status status = SEP_OK;
+    const int error = fs_models_open(fsck->index, &fsck->models);
+    if (error != 0)
+        return error;
+    for (unsigned i = 0; i < fsck->threads && status == SEP_OK; i++)
+        status = fs_models_give(fsck->models, fsck->decoders[i].context);
+    return status == SEP_OK ? 0 : -ENOMEM;
 }
 
 /* index_check.decode; each worker uses its own context and buffer. */
@@ -346,7 +360,10 @@ static int check_store(struct fsck *fsck)
         json_bool(&fsck->json, "deep", fsck->deep);
         json_array(&fsck->json, "problems");
     }
-    result = rounds(fsck, &fixed);
+    if (fsck->deep)
+        result = models_give(fsck);
+    if (result == 0)
+        result = rounds(fsck, &fixed);
     if (result == 0)
         result = index_space(fsck->index, &space);
     const int closed = fsck->index != NULL ? index_close(fsck->index) : 0;
@@ -437,6 +454,7 @@ int main(int argc, char **argv)
         code = check_store(fsck);
     }
     decoders_free(fsck);
+    fs_models_free(fsck->models);
     code = cli_finish(program.name, code, EXIT_ERROR);
 out:
     free(fsck);

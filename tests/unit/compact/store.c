@@ -34,6 +34,7 @@ void store_create(struct store *store)
     fs_options_init(&store->options);
     store->options.threads = 2;
     store->options.cold_after = 1000000; /* nothing gets cold by itself */
+    store->options.models[0] = '\0';     /* what is installed is not the tests' business */
 }
 
 static void open_index(struct store *store)

@@ -42,6 +42,7 @@ static void test_defaults(void **state)
     assert_int_equal(options.block_size, 0);
     assert_int_equal(options.commit, 5);
     assert_string_equal(options.fuse, "");
+    assert_int_equal(options.models[0], '/');
 }
 
 static void test_values(void **state)
