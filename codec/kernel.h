@@ -18,7 +18,14 @@ struct sep_kernel {
      * lines early. */
     void (*locate)(struct sep_model_state *m, uint32_t salt);
 
-    /* From line[], check[], match and bias inputs to probability[] and cumulative[]. */
+    /* The net, when m->net is not NULL. ask: from patch_value[] to net_at[], and asks for the rows.
+     * sum: from those to net_active[]. row: the row of the next nibble, HEAD as in net.h, to
+     * SEP_ROW_NET, net_confidence and net_symbol. */
+    void (*net_ask)(struct sep_model_state *m);
+    void (*net_sum)(struct sep_model_state *m);
+    void (*net_row)(struct sep_model_state *m, uint32_t head);
+
+    /* From line[], check[], match, net and bias inputs to probability[] and cumulative[]. */
     void (*predict)(struct sep_model_state *m);
 
     /* The symbol whose share of cumulative[] holds TARGET; SEP_SYMBOLS - 1 when none does. */

@@ -10,9 +10,11 @@
  * inlining: loops over experts are unrolled and have no branches.
  */
 #include <immintrin.h>
+#include <string.h>
 
 #include "kernel.h"
 #include "kernel_math.h"
+#include "net.h"
 #include "tables.h"
 
 _Static_assert(SEP_EXPERTS_MAX == 16, "experts fill one or two vectors");
@@ -152,6 +154,8 @@ INLINE void locate(struct sep_model_state *m, uint32_t salt, uint32_t vectors)
     if (vectors == 2)
         b = locate8(m, 8, salted);
     store(m->check, join(a, b));
+    if (m->net != NULL)
+        m->line[m->net_expert] = 0;
     IN_MEMORY(m->line);
     UNROLL
     for (uint32_t e = 0; e < vectors * 8 - SEP_MATCHES; e++)
@@ -164,6 +168,97 @@ static void avx2_locate(struct sep_model_state *m, uint32_t salt)
         locate(m, salt, 2);
     else
         locate(m, salt, 1);
+}
+
+INLINE uint32_t sum8(__m256i x)
+{
+    __m128i y = _mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+
+    y = _mm_add_epi32(y, _mm_shuffle_epi32(y, 0x4e));
+    y = _mm_add_epi32(y, _mm_shuffle_epi32(y, 0xb1));
+    return (uint32_t)_mm_cvtsi128_si32(y);
+}
+
+/* sep_net_row of eight features. */
+INLINE void ask8(struct sep_model_state *m, const struct sep_net *net, uint32_t f)
+{
+    const __m256i patch = load(&net->patch_at[f]);
+    const __m256i value = _mm256_i32gather_epi32((const int *)m->patch_value, patch, 4);
+    const __m256i salt =
+        _mm256_mullo_epi32(_mm256_sub_epi32(patch, _mm256_set1_epi32(-1)), load(known()->hash_3));
+    const __m256i mixed = _mm256_xor_si256(_mm256_mullo_epi32(value, load(known()->hash_1)), salt);
+    const __m256i h = _mm256_mullo_epi32(mixed, load(known()->hash_2));
+    const __m256i hash =
+        _mm256_mullo_epi32(_mm256_xor_si256(h, _mm256_srli_epi32(h, 15)), load(known()->hash_1));
+    const __m256i row = _mm256_srl_epi32(hash, _mm_cvtsi32_si128(32 - net->rows_log));
+
+    store(&m->net_at[f], _mm256_add_epi32(_mm256_slli_epi32(row, 5), load(&net->rows_at[f])));
+}
+
+static void avx2_net_ask(struct sep_model_state *m)
+{
+    const struct sep_net *const net = m->net;
+
+    ask8(m, net, 0);
+    if (net->features > 8)
+        ask8(m, net, 8);
+    IN_MEMORY(m->net_at);
+    for (uint32_t f = 0; f < net->features; f++)
+        _mm_prefetch((const char *)net->rows + m->net_at[f], _MM_HINT_T0);
+}
+
+static void avx2_net_sum(struct sep_model_state *m)
+{
+    const struct sep_net *const net = m->net;
+    const __m128i cut = _mm_cvtsi32_si128(net->cut);
+    __m256i low = load(&net->start[0]), high = load(&net->start[16]), active;
+
+    for (uint32_t f = 0; f < net->features; f++) {
+        const __m128i *row = (const __m128i *)(net->rows + m->net_at[f]);
+
+        low = _mm256_add_epi16(low, _mm256_cvtepi8_epi16(_mm_load_si128(row)));
+        high = _mm256_add_epi16(high, _mm256_cvtepi8_epi16(_mm_load_si128(row + 1)));
+    }
+    /* To 0 .. 255 first, then no more than 127; packing leaves quarters in the order 0 2 1 3. */
+    active = _mm256_packus_epi16(_mm256_sra_epi16(low, cut), _mm256_sra_epi16(high, cut));
+    active = _mm256_min_epu8(active, _mm256_set1_epi8(127));
+    store(m->net_active, _mm256_permute4x64_epi64(active, 0xd8));
+}
+
+static void avx2_net_row(struct sep_model_state *m, uint32_t head)
+{
+    const struct sep_net *const net = m->net;
+    const __m256i ones = load(known()->w1);
+    const __m128i shift = _mm_cvtsi32_si128(net->shift);
+    __m256i z0 = load(&net->head_start[head][0]), z1 = load(&net->head_start[head][8]), mean;
+    uint32_t active[8];
+    __m128i row, most;
+
+    memcpy(active, m->net_active, sizeof active);
+    UNROLL
+    for (uint32_t g = 0; g < 8; g++) {
+        const __m256i a = all32(active[g]);
+        const int8_t *weights = net->head4[head][g][0];
+
+        /* 127 * 127 * 2 fits 16 bits, and no weight is -128. */
+        z0 = _mm256_add_epi32(z0, _mm256_madd_epi16(_mm256_maddubs_epi16(a, load(weights)), ones));
+        z1 = _mm256_add_epi32(z1,
+                              _mm256_madd_epi16(_mm256_maddubs_epi16(a, load(weights + 32)), ones));
+    }
+    z0 = _mm256_sra_epi32(z0, shift);
+    z1 = _mm256_sra_epi32(z1, shift);
+    mean = all32((uint32_t)((int32_t)(sum8(_mm256_add_epi32(z0, z1)) + 8) >> 4));
+    z0 = _mm256_permute4x64_epi64(
+        _mm256_packs_epi32(_mm256_sub_epi32(z0, mean), _mm256_sub_epi32(z1, mean)), 0xd8);
+    row = _mm_packs_epi16(_mm256_castsi256_si128(z0), _mm256_extracti128_si256(z0, 1));
+    row = _mm_max_epi8(row, _mm_set1_epi8(-127));
+    most = _mm_max_epi8(row, _mm_alignr_epi8(row, row, 8));
+    most = _mm_max_epi8(most, _mm_alignr_epi8(most, most, 4));
+    most = _mm_max_epi8(most, _mm_alignr_epi8(most, most, 2));
+    most = _mm_max_epi8(most, _mm_alignr_epi8(most, most, 1));
+    _mm_store_si128((__m128i *)((char *)m->lines + SEP_ROW_NET), row);
+    m->net_confidence = sep_net_confidence((int8_t)_mm_cvtsi128_si32(most));
+    m->net_symbol = (uint32_t)__builtin_ctz((uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(row, most)));
 }
 
 INLINE __m256i what_pair(const struct sep_model_state *m, uint32_t e)
@@ -335,15 +430,6 @@ INLINE __m256i exp16(__m256i d)
     return _mm256_mulhi_epu16(y, power);
 }
 
-INLINE uint32_t sum8(__m256i x)
-{
-    __m128i y = _mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
-
-    y = _mm_add_epi32(y, _mm_shuffle_epi32(y, 0x4e));
-    y = _mm_add_epi32(y, _mm_shuffle_epi32(y, 0xb1));
-    return (uint32_t)_mm_cvtsi128_si32(y);
-}
-
 /* Inclusive prefix sum of sixteen lanes. */
 INLINE __m256i prefix16(__m256i x)
 {
@@ -387,6 +473,7 @@ INLINE void predict(struct sep_model_state *m, uint32_t vectors)
     __m256i z1 = _mm256_madd_epi16(_mm256_unpackhi_epi16(bias0, bias1), load(known()->w16));
 
     m->set[3] = m->set_by_hits + look_up(m, vectors) * SEP_EXPERTS_MAX;
+    sep_place_net(m);
     sep_place_matches(m);
     for (uint32_t v = 0; v < vectors; v++)
         store(&pair[v * 8], gate8(m, v * 8));
@@ -566,6 +653,9 @@ static void avx2_update(struct sep_model_state *m, uint32_t symbol)
 const struct sep_kernel sep_kernel_avx2 = {
     .name = "avx2",
     .locate = avx2_locate,
+    .net_ask = avx2_net_ask,
+    .net_sum = avx2_net_sum,
+    .net_row = avx2_net_row,
     .predict = avx2_predict,
     .find = avx2_find,
     .update = avx2_update,

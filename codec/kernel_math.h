@@ -5,6 +5,8 @@
 #ifndef SEP_KERNEL_MATH_H
 #define SEP_KERNEL_MATH_H
 
+#include <stddef.h>
+
 #include "state.h"
 #include "tables.h"
 
@@ -84,6 +86,20 @@ static inline void sep_place_matches(struct sep_model_state *m)
         m->weight_at[SEP_LANE(e)] = (uint16_t)(e * SEP_CONFIDENCES + m->match_confidence[k]);
         m->last_at[SEP_LANE(e)] = (uint16_t)SEP_LAST_AT(m->match_symbol[k]);
     }
+}
+
+/* The net has no slot: its expert reads the net's row and writes where nobody reads. */
+static inline void sep_place_net(struct sep_model_state *m)
+{
+    const uint32_t e = m->net_expert;
+
+    if (m->net == NULL)
+        return;
+    m->weight_at[SEP_LANE(e)] = (uint16_t)(e * SEP_CONFIDENCES + m->net_confidence);
+    m->last_at[SEP_LANE(e)] = (uint16_t)SEP_LAST_AT(m->net_symbol);
+    m->source[e] = SEP_ROW_NET;
+    m->slot[e] = SEP_ROW_SPARE;
+    m->what_at[e] = SEP_WHAT_SPARE;
 }
 
 #endif

@@ -10,6 +10,7 @@
  */
 #include "kernel.h"
 #include "kernel_math.h"
+#include "net.h"
 #include "tables.h"
 
 static int8_t *row_at(struct sep_model_state *m, uint32_t row)
@@ -31,8 +32,41 @@ static void scalar_locate(struct sep_model_state *m, uint32_t salt)
 
         m->line[e] = (hash >> m->half_shift) * SEP_LINE_BYTES + m->half_at[e & 7];
         m->check[SEP_LANE(e)] = (uint16_t)hash;
+        if (m->net != NULL && e == m->net_expert)
+            m->line[e] = 0;
         __builtin_prefetch(row_at(m, m->line[e]));
     }
+}
+
+static void scalar_net_ask(struct sep_model_state *m)
+{
+    const struct sep_net *net = m->net;
+
+    for (uint32_t f = 0; f < net->features; f++) {
+        const uint32_t patch = net->patch[f];
+
+        m->net_at[f] = net->rows_at[f] +
+                       sep_net_row(m->patch_value[patch], patch, net->rows_log) * SEP_NET_WIDTH;
+        __builtin_prefetch(net->rows + m->net_at[f]);
+    }
+}
+
+static void scalar_net_sum(struct sep_model_state *m)
+{
+    sep_net_activate(m->net, m->patch_value, m->net_active);
+}
+
+static void scalar_net_row(struct sep_model_state *m, uint32_t head)
+{
+    int8_t *row = row_at(m, SEP_ROW_NET);
+    uint32_t symbol = 0;
+
+    sep_net_logits(m->net, m->net_active, head, row);
+    for (uint32_t j = 1; j < SEP_SYMBOLS; j++)
+        if (row[j] > row[symbol])
+            symbol = j;
+    m->net_symbol = symbol;
+    m->net_confidence = sep_net_confidence(row[symbol]);
 }
 
 /* Finds an expert's slot: the way with the right check, or the one least used, to be taken over. */
@@ -92,6 +126,7 @@ static void scalar_predict(struct sep_model_state *m)
     for (uint32_t e = 0; e < m->slot_experts; e++)
         hits += look_up(m, e);
     m->set[3] = m->set_by_hits + hits * SEP_EXPERTS_MAX;
+    sep_place_net(m);
     sep_place_matches(m);
     for (uint32_t j = 0; j < SEP_SYMBOLS; j++)
         z[j] = (m->bias[0][j] + m->bias[1][j]) * 16;
@@ -182,6 +217,9 @@ static void scalar_update(struct sep_model_state *m, uint32_t symbol)
 const struct sep_kernel sep_kernel_scalar = {
     .name = "scalar",
     .locate = scalar_locate,
+    .net_ask = scalar_net_ask,
+    .net_sum = scalar_net_sum,
+    .net_row = scalar_net_row,
     .predict = scalar_predict,
     .find = scalar_find,
     .update = scalar_update,

@@ -67,6 +67,14 @@ enum sep_status sep_knowledge_find(const struct sep_context *context,
     return SEP_OK;
 }
 
+const struct sep_model *sep_knowledge_any_net(const struct sep_context *context)
+{
+    for (unsigned k = 0; k < context->model_count; k++)
+        if (context->models[k].encode && context->models[k].model->net != NULL)
+            return context->models[k].model;
+    return NULL;
+}
+
 static uint32_t likeness(const struct sep_primed *primed, const uint8_t *plain, size_t size)
 {
     const size_t step = size / PROBES + 1;

@@ -23,6 +23,9 @@
 #define RATE_BIAS_START 100u
 #define RATE_BIAS_END   60u
 
+/* Weight of the net's row at the start of a block, 20 fraction bits. */
+#define START_NET (350 << 10)
+
 /* Record patches of a block without a stride look at 32-bit words. */
 #define DEFAULT_STRIDE 4u
 
@@ -34,6 +37,8 @@ static void reset_weights(struct sep_model_state *m)
                 m->weight[nibble][e][c] = sep_start_weight[c];
                 if (e >= m->slot_experts)
                     m->weight[nibble][e][c] = (struct sep_weight){.last = sep_start_match[c]};
+                if (m->net != NULL && e == m->net_expert)
+                    m->weight[nibble][e][c] = (struct sep_weight){.row = START_NET};
             }
     memset(m->weight_set, 0, sizeof m->weight_set);
 }
@@ -102,6 +107,16 @@ static void select_inputs(struct sep_model_state *m, unsigned nibble, const stru
     m->bias[1] = in->bias[1];
 }
 
+/* The net's row for the next nibble; HEAD is 0 or 1 + high nibble. The last nibble has been learnt. */
+static void ask_net(struct sep_model_state *m, const struct sep_kernel *kernel, uint32_t head)
+{
+    if (m->net == NULL)
+        return;
+    if (head == 0)
+        kernel->net_sum(m);
+    kernel->net_row(m, head);
+}
+
 void sep_model_prepare(struct sep_model_state *m, unsigned profile, uint32_t lines_log,
                        uint32_t bias_log, const struct sep_net *net)
 {
@@ -109,7 +124,7 @@ void sep_model_prepare(struct sep_model_state *m, unsigned profile, uint32_t lin
     m->slot_experts = m->profile->experts;
     m->experts = m->slot_experts + SEP_MATCHES;
     m->net = net;
-    m->net_expert = m->slot_experts - 1;
+    m->net_expert = m->profile->spare;
     m->seen_before = 0;
     reset_weights(m);
     reset_tables(m, lines_log, bias_log);
@@ -129,8 +144,13 @@ void sep_model_resume(struct sep_model_state *m, const struct sep_kernel *kernel
     sep_match_begin(m, plain_size);
     sep_patch_begin(m);
     set_rates(m);
+    if (m->net != NULL) {
+        memset(&m->lines[0], 0, sizeof m->lines[0]);
+        kernel->net_ask(m);
+    }
     kernel->locate(m, 0);
     in = ask_for_inputs(m, 0, SEP_SYMBOLS);
+    ask_net(m, kernel, 0);
     select_inputs(m, 0, &in);
     kernel->predict(m);
 }
@@ -163,6 +183,7 @@ void sep_model_after_high(struct sep_model_state *m, const struct sep_kernel *ke
     in = ask_for_inputs(m, 1, high);
     sep_match_ahead(m);
     kernel->update(m, high);
+    ask_net(m, kernel, 1 + high);
     select_inputs(m, 1, &in);
     kernel->predict(m);
 }
@@ -174,12 +195,15 @@ void sep_model_after_low(struct sep_model_state *m, const struct sep_kernel *ker
     m->position++;
     m->history = m->history << 8 | m->high << 4 | low;
     sep_patch_next(m);
+    if (m->net != NULL)
+        kernel->net_ask(m);
     in = ask_for_inputs(m, 0, SEP_SYMBOLS);
     sep_match_next(m);
     kernel->locate(m, 0);
     kernel->update(m, low);
     if ((m->position & 63) == 0)
         set_rates(m);
+    ask_net(m, kernel, 0);
     select_inputs(m, 0, &in);
     kernel->predict(m);
 }

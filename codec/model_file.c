@@ -376,9 +376,11 @@ enum sep_status sep_model_load(const void *bytes, size_t size, struct sep_model 
         get(&c, 4) != 0 || XXH3_64bits(start + HASHED_FROM, size - HASHED_FROM) != hash)
         return SEP_ERROR_MODEL;
     c.at = start + HASHED_FROM;
-    loaded = get(&c, 8) == size ? sep_allocate(sizeof *loaded) : NULL;
+    if (get(&c, 8) != size)
+        return SEP_ERROR_MODEL;
+    loaded = sep_allocate(sizeof *loaded);
     if (loaded == NULL)
-        return c.at == start + HASHED_FROM + 8 ? SEP_ERROR_MODEL : SEP_ERROR_MEMORY;
+        return SEP_ERROR_MEMORY;
     loaded->hash = hash;
     loaded->file_size = size;
     status = read_file(loaded, &c, start);

@@ -68,6 +68,14 @@ bool sep_net_prepare(struct sep_net *net)
         for (uint32_t j = 0; j < SEP_SYMBOLS; j++)
             for (uint32_t d = 0; d < SEP_NET_WIDTH; d++)
                 net->head4[h][d / 4][j][d % 4] = net->head[h][j][d];
+    for (uint32_t h = 0; h < SEP_NET_HEADS; h++)
+        for (uint32_t j = 0; j < SEP_SYMBOLS; j++)
+            net->head_start[h][j] = net->head_bias[h][j] + (1 << (net->shift - 1));
+    memcpy(net->start, net->bias, sizeof net->start);
+    for (uint32_t f = 0; f < SEP_NET_FEATURES_MAX; f++) {
+        net->patch_at[f] = net->patch[f];
+        net->rows_at[f] = f < net->features ? (f << net->rows_log) * SEP_NET_WIDTH : 0;
+    }
     return true;
 }
 

@@ -53,9 +53,13 @@ struct sep_net {
     int32_t head_bias[SEP_NET_HEADS][SEP_SYMBOLS];
     int8_t head[SEP_NET_HEADS][SEP_SYMBOLS][SEP_NET_WIDTH]; /* no entry is -128 */
 
-    /* head[] as vector units read it, set by sep_net_prepare: four inputs of one symbol side by
-     * side. */
+    /* The same as vector units read it, set by sep_net_prepare: of head[], four inputs of one symbol
+     * side by side; of head_bias[], with half added; where each feature's rows begin, in bytes. */
     _Alignas(32) int8_t head4[SEP_NET_HEADS][SEP_NET_WIDTH / 4][SEP_SYMBOLS][4];
+    _Alignas(32) int32_t head_start[SEP_NET_HEADS][SEP_SYMBOLS];
+    _Alignas(32) int16_t start[SEP_NET_WIDTH];
+    _Alignas(32) uint32_t patch_at[SEP_NET_FEATURES_MAX];
+    _Alignas(32) uint32_t rows_at[SEP_NET_FEATURES_MAX];
 
     /* features << rows_log rows of SEP_NET_WIDTH, a feature's rows together; 64-byte aligned. */
     int8_t *rows;
@@ -84,10 +88,16 @@ void sep_net_free(struct sep_net *net);
 /* Sets head4[] from head[]; false when a field is out of its range. To be called before use. */
 bool sep_net_prepare(struct sep_net *net);
 
-/* Reference arithmetic: the row of one nibble from a[]. HEAD is 0 or 1 + high nibble. */
+/* Reference arithmetic: a[] of one byte, then the row of one nibble. HEAD is 0 or 1 + high nibble. */
 void sep_net_activate(const struct sep_net *net, const uint32_t patch_value[SEP_PATCH_COUNT],
                       uint8_t active[SEP_NET_WIDTH]);
 void sep_net_logits(const struct sep_net *net, const uint8_t active[SEP_NET_WIDTH], unsigned head,
                     int8_t row[SEP_SYMBOLS]);
+
+/* What a row claims to know, 1 to 31: how far its highest entry, HIGHEST, stands above the mean. */
+static inline uint32_t sep_net_confidence(int32_t highest)
+{
+    return 1u + (highest < 0 ? 0u : highest > 120 ? 30u : (uint32_t)highest / 4u);
+}
 
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "model.h"
+#include "net.h"
 #include "tables.h"
 
 static uint32_t mix(uint32_t a, uint32_t b)
@@ -134,22 +135,27 @@ static void see_records(struct sep_model_state *m, uint32_t c1)
     value[SEP_PATCH_LINEAR] = ((2 * above - above2) & 255) | (column & 15) << 8;
 }
 
-/* Which kinds of patches an expert of the profile looks at. */
+/* Which kinds of patches an expert of the profile, or a feature of the net, looks at. */
 static void choose_kinds(struct sep_model_state *m)
 {
-    static const uint32_t text = 1u << SEP_PATCH_WORD | 1u << SEP_PATCH_WORD2 |
-                                 1u << SEP_PATCH_WORD_SKIP | 1u << SEP_PATCH_FORMAT |
-                                 1u << SEP_PATCH_LINE_ABOVE | 1u << SEP_PATCH_LINE_COLUMN |
-                                 1u << SEP_PATCH_LINE_START;
-    static const uint32_t records = 1u << SEP_PATCH_ABOVE_COLUMN | 1u << SEP_PATCH_ABOVE_LAST |
-                                    1u << SEP_PATCH_ABOVE_LEFT | 1u << SEP_PATCH_COLUMN_LAST |
-                                    1u << SEP_PATCH_ABOVE_NEXT | 1u << SEP_PATCH_ABOVE_TWO |
-                                    1u << SEP_PATCH_GRADIENT | 1u << SEP_PATCH_LINEAR;
-    static const uint32_t indirect = 1u << SEP_PATCH_INDIRECT1 | 1u << SEP_PATCH_INDIRECT2;
-    uint32_t used = 0;
+    static const uint64_t text =
+        UINT64_C(1) << SEP_PATCH_WORD | UINT64_C(1) << SEP_PATCH_WORD2 |
+        UINT64_C(1) << SEP_PATCH_WORD_SKIP | UINT64_C(1) << SEP_PATCH_FORMAT |
+        UINT64_C(1) << SEP_PATCH_LINE_ABOVE | UINT64_C(1) << SEP_PATCH_LINE_COLUMN |
+        UINT64_C(1) << SEP_PATCH_LINE_START;
+    static const uint64_t records =
+        UINT64_C(1) << SEP_PATCH_ABOVE_COLUMN | UINT64_C(1) << SEP_PATCH_ABOVE_LAST |
+        UINT64_C(1) << SEP_PATCH_ABOVE_LEFT | UINT64_C(1) << SEP_PATCH_COLUMN_LAST |
+        UINT64_C(1) << SEP_PATCH_ABOVE_NEXT | UINT64_C(1) << SEP_PATCH_ABOVE_TWO |
+        UINT64_C(1) << SEP_PATCH_GRADIENT | UINT64_C(1) << SEP_PATCH_LINEAR;
+    static const uint64_t indirect =
+        UINT64_C(1) << SEP_PATCH_INDIRECT1 | UINT64_C(1) << SEP_PATCH_INDIRECT2;
+    uint64_t used = 0;
 
     for (uint32_t e = 0; e < m->slot_experts; e++)
-        used |= 1u << m->patch[e];
+        used |= UINT64_C(1) << m->patch[e];
+    for (uint32_t f = 0; m->net != NULL && f < m->net->features; f++)
+        used |= UINT64_C(1) << m->net->patch[f];
     m->sees_text = (used & text) != 0;
     m->sees_records = (used & records) != 0;
     m->sees_indirect = (used & indirect) != 0;

@@ -84,7 +84,7 @@ static void note_slots(struct sep_primer *primer)
         const uint32_t at = m->what_at[e];
         struct asked *asked;
 
-        if (at < SEP_LINE_BYTES) /* the net's */
+        if (at < SEP_LINE_BYTES) /* the net has none */
             continue;
         asked = &primer->asked[(at / SEP_LINE_BYTES - 1) * SEP_WAYS + at % SEP_LINE_BYTES / 4];
         if (m->source[e] == SEP_ROW_ZERO)

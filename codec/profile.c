@@ -11,6 +11,7 @@ const struct sep_profile sep_profiles[SEP_PROFILE_COUNT] = {
     [SEP_PROFILE_GENERIC] = {
         .name = "generic",
         .experts = 14,
+        .spare = 3,
         .patch = {
             SEP_PATCH_ORDER0, SEP_PATCH_FORMAT, SEP_PATCH_ORDER2, SEP_PATCH_ORDER3,
             SEP_PATCH_ORDER4, SEP_PATCH_ORDER8, SEP_PATCH_WORD, SEP_PATCH_WORD2,
@@ -21,6 +22,7 @@ const struct sep_profile sep_profiles[SEP_PROFILE_COUNT] = {
     [SEP_PROFILE_RECORDS] = {
         .name = "records",
         .experts = 14,
+        .spare = 2,
         .patch = {
             SEP_PATCH_ORDER2, SEP_PATCH_ORDER3, SEP_PATCH_ORDER4, SEP_PATCH_ORDER6,
             SEP_PATCH_SPARSE3, SEP_PATCH_SPARSE23, SEP_PATCH_SPARSE13, SEP_PATCH_SPARSE34,
@@ -31,6 +33,7 @@ const struct sep_profile sep_profiles[SEP_PROFILE_COUNT] = {
     [SEP_PROFILE_BINARY] = {
         .name = "binary",
         .experts = 14,
+        .spare = 2,
         .patch = {
             SEP_PATCH_ORDER0, SEP_PATCH_ORDER1, SEP_PATCH_ORDER2, SEP_PATCH_ORDER4,
             SEP_PATCH_SPARSE2, SEP_PATCH_SPARSE3, SEP_PATCH_SPARSE23, SEP_PATCH_SPARSE13,
@@ -41,6 +44,7 @@ const struct sep_profile sep_profiles[SEP_PROFILE_COUNT] = {
     [SEP_PROFILE_GENERIC_FAST] = {
         .name = "generic fast",
         .experts = 6,
+        .spare = 2,
         .patch = {
             SEP_PATCH_ORDER1, SEP_PATCH_ORDER2, SEP_PATCH_ORDER3, SEP_PATCH_ORDER4, SEP_PATCH_WORD,
             SEP_PATCH_LINE_COLUMN,
@@ -49,6 +53,7 @@ const struct sep_profile sep_profiles[SEP_PROFILE_COUNT] = {
     [SEP_PROFILE_RECORDS_FAST] = {
         .name = "records fast",
         .experts = 6,
+        .spare = 1,
         .patch = {
             SEP_PATCH_ORDER2, SEP_PATCH_SPARSE3, SEP_PATCH_ABOVE_COLUMN, SEP_PATCH_COLUMN_LAST,
             SEP_PATCH_GRADIENT, SEP_PATCH_LINEAR,
@@ -57,6 +62,7 @@ const struct sep_profile sep_profiles[SEP_PROFILE_COUNT] = {
     [SEP_PROFILE_BINARY_FAST] = {
         .name = "binary fast",
         .experts = 6,
+        .spare = 2,
         .patch = {
             SEP_PATCH_ORDER1, SEP_PATCH_ORDER2, SEP_PATCH_ORDER4, SEP_PATCH_SPARSE2,
             SEP_PATCH_SPARSE24, SEP_PATCH_ABOVE_COLUMN,

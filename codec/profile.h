@@ -53,6 +53,7 @@ enum sep_patch {
 struct sep_profile {
     const char *name;
     uint8_t experts;                    /* slot experts: 6 or 14, with two matches whole vectors */
+    uint8_t spare;                      /* the one whose place the net takes */
     uint8_t patch[SEP_PROFILE_EXPERTS]; /* enum sep_patch */
 };
 

@@ -16,7 +16,7 @@
 
 #define DYNAMIC_MAX    3u /* candidates without a model */
 #define PRIMED_MAX     2u /* primed states worth a trial */
-#define CANDIDATES_MAX (DYNAMIC_MAX * (1u + PRIMED_MAX))
+#define CANDIDATES_MAX (DYNAMIC_MAX * (2u + PRIMED_MAX))
 #define LEVEL_FULL     4u          /* first level with the full profiles */
 #define SAMPLE_SIZE    (12u << 10) /* bytes coded to compare candidates; shorter blocks whole */
 
@@ -110,14 +110,16 @@ static unsigned propose_dynamic(const struct sep_analysis *analysis, uint8_t lev
     return count;
 }
 
-/* The same with primed states that look like the block, before those without. */
+/* The same with primed states that look like the block, and with a net, before those without. */
 static unsigned propose(const struct sep_context *context, uint8_t level, const uint8_t *plain,
                         size_t size, struct candidate candidates[CANDIDATES_MAX])
 {
     struct sep_block_info dynamic[DYNAMIC_MAX];
     struct sep_primed_choice primed[PRIMED_MAX];
     struct sep_analysis analysis;
-    unsigned dynamic_count, primed_count, count = 0;
+    struct sep_knowledge knowledge = {NULL, NULL};
+    const struct sep_model *owner;
+    unsigned dynamic_count, primed_count, knows = 0, count = 0;
 
     sep_analyse(plain, size, &analysis);
     dynamic_count = propose_dynamic(&analysis, level, dynamic);
@@ -128,8 +130,8 @@ static unsigned propose(const struct sep_context *context, uint8_t level, const 
 
         for (unsigned d = 0; d < dynamic_count; d++) {
             struct candidate *to = &candidates[count];
-            unsigned knows = 0;
 
+            knows = 0;
             if (dynamic[d].profile != state->profile)
                 continue;
             *to = (struct candidate){.info = dynamic[d], .knowledge.primed = state};
@@ -140,6 +142,14 @@ static unsigned propose(const struct sep_context *context, uint8_t level, const 
             to->info.state = primed[p].state;
             count++;
         }
+    }
+    owner = sep_knowledge_any_net(context);
+    if (owner != NULL)
+        knowledge.net = sep_knowledge_net(context, owner, &knows);
+    for (unsigned d = 0; d < dynamic_count && owner != NULL; d++) {
+        candidates[count] = (struct candidate){.info = dynamic[d], .knowledge = knowledge};
+        candidates[count].info.knowledge = (uint8_t)knows;
+        candidates[count++].info.model_hash = owner->hash;
     }
     for (unsigned d = 0; d < dynamic_count; d++)
         candidates[count++] = (struct candidate){.info = dynamic[d]};

@@ -128,6 +128,7 @@ struct sep_model_state {
     uint32_t net_expert;                 /* which expert it is: the last slot expert */
     uint32_t net_confidence;             /* class of its row, 1 to 31 */
     uint32_t net_symbol;                 /* the likeliest in its row */
+    _Alignas(32) uint32_t net_at[16];    /* rows of its features, in bytes */
     _Alignas(32) uint8_t net_active[32]; /* a[] of net.h for the byte under way */
     uint32_t seen_before;                /* bytes that the weights learnt from before the block */
     uint32_t stride;                     /* never 0 */

@@ -15,6 +15,7 @@
 #include "codec/kernel.h"
 #include "codec/model.h"
 #include "codec/sep.h"
+#include "models.h"
 #include "samples.h"
 
 static const struct sep_kernel *const kernels[] = {
@@ -42,6 +43,11 @@ static void assert_same_small_state(const struct sep_model_state *a,
 {
     assert_memory_equal(a->probability, b->probability, sizeof a->probability);
     assert_memory_equal(a->cumulative, b->cumulative, sizeof a->cumulative);
+    if (a->net != NULL) {
+        assert_memory_equal(a->net_active, b->net_active, sizeof a->net_active);
+        assert_int_equal(a->net_confidence, b->net_confidence);
+        assert_int_equal(a->net_symbol, b->net_symbol);
+    }
     for (uint32_t e = 0; e < a->experts; e++) {
         assert_int_equal(a->weight_at[SEP_LANE(e)], b->weight_at[SEP_LANE(e)]);
         assert_int_equal(a->last_at[SEP_LANE(e)], b->last_at[SEP_LANE(e)]);
@@ -65,14 +71,14 @@ static void assert_same_tables(const struct sep_model_state *a, const struct sep
 }
 
 static void compare(const struct sep_kernel *kernel, const uint8_t *bytes, size_t size,
-                    unsigned profile, unsigned stride)
+                    unsigned profile, unsigned stride, const struct sep_knowledge *knowledge)
 {
     struct sep_model_state *a = sep_allocate(sizeof *a), *b = sep_allocate(sizeof *b);
 
     assert_non_null(a);
     assert_non_null(b);
-    sep_model_begin(a, &sep_kernel_scalar, bytes, size, profile, stride, &nothing);
-    sep_model_begin(b, kernel, bytes, size, profile, stride, &nothing);
+    sep_model_begin(a, &sep_kernel_scalar, bytes, size, profile, stride, knowledge);
+    sep_model_begin(b, kernel, bytes, size, profile, stride, knowledge);
     for (size_t i = 0; i < size; i++) {
         const uint32_t targets[] = {0, 1, 32768, 65519, 65535, 65536, 1u << 24, bytes[i] * 257u};
 
@@ -105,7 +111,41 @@ static void test_state(void **state)
         for (enum sample kind = 0; kind < SAMPLE_COUNT; kind++) {
             sample_fill(kind, bytes, sizeof bytes);
             for (unsigned profile = 0; profile < SEP_PROFILE_COUNT; profile++)
-                compare(kernels[k], bytes, sizeof bytes, profile, strides[(kind + profile) % 5]);
+                compare(kernels[k], bytes, sizeof bytes, profile, strides[(kind + profile) % 5],
+                        &nothing);
+        }
+    }
+}
+
+/* The same with nets of every shape, and from primed states made with and without one. */
+static void test_knowledge(void **state)
+{
+    uint8_t bytes[2500];
+
+    for (size_t k = 1; k < KERNEL_COUNT; k++) {
+        if (!runs_here(kernels[k])) {
+            print_message("[  SKIP  ] this processor has no %s\n", kernels[k]->name);
+            continue;
+        }
+        for (unsigned features = 1; features <= SEP_NET_FEATURES_MAX; features++) {
+            struct sep_net *net = model_net(features, 4 + features % 8, features * 7919);
+            const enum sample kind = (enum sample)(features % SAMPLE_COUNT);
+            const unsigned profile = features % SEP_PROFILE_COUNT;
+            struct sep_knowledge knowledge = {.net = net};
+
+            assert_non_null(net);
+            sample_fill(kind, bytes, sizeof bytes);
+            compare(kernels[k], bytes, sizeof bytes, profile, features % 5, &knowledge);
+            if (features % 4 == 0) {
+                struct sep_primed *primed =
+                    model_primed(kind, profile, features % 8 == 0 ? net : NULL, 9000);
+
+                assert_non_null(primed);
+                knowledge = (struct sep_knowledge){primed, primed->with_net ? net : NULL};
+                compare(kernels[k], bytes, sizeof bytes, profile, features % 5, &knowledge);
+                sep_primed_free(primed);
+            }
+            sep_net_free(net);
         }
     }
 }
@@ -179,6 +219,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_state),
+        cmocka_unit_test(test_knowledge),
         cmocka_unit_test(test_distribution),
         cmocka_unit_test(test_payload),
     };
