@@ -46,6 +46,7 @@ static const struct cli_option option_table[] = {
     {'8', NULL, NULL, NULL},
     {'9', NULL, NULL, "... to -9 (small); -5 unless given"},
     {OPTION_CODEC, "codec", "CODEC", "sep[:N], zstd[:N], lz4[:N] or raw instead of a level"},
+    {'m', "model", "FILE", "use this model, too; needed again to decompress what uses it"},
     {'b', "block-size", "SIZE", "plain bytes of a block, 16K to 4M; 1M unless given"},
     {'T', "threads", "N", "encode or decode N blocks at once; 0, the default: one a core"},
     {OPTION_RANGE, "range", "OFFSET:LENGTH", "with -d or -t: these plain bytes only"},
@@ -60,8 +61,8 @@ static const struct cli_option option_table[] = {
 static const struct cli_program program = {
     .name = "sep",
     .purpose = "Compresses FILEs to FILE.sep, or standard input to standard output.",
-    .synopsis =
-        "[-d|-t|-l] [-k] [-c] [-f] [-1..-9] [-T N] [-b SIZE] [-o FILE] [OPTION...] [FILE...]",
+    .synopsis = "[-d|-t|-l] [-k] [-c] [-f] [-1..-9] [-T N] [-b SIZE] [-m FILE] [-o FILE] "
+                "[OPTION...] [FILE...]",
     .options = option_table,
     .notes = "SIZE, OFFSET and LENGTH take K, M, G, T (1024). FILE \"-\" is standard input.\n"
              "Exit code: 0 all is well, 1 an error, 2 a warning: something was skipped.",
@@ -185,6 +186,10 @@ static int parse_value(struct cli *cli, int id, struct tool_options *options,
     case OPTION_CODEC:
         if (sep_method_parse(cli->value, &options->method) != SEP_OK)
             return cli_usage(cli, "--codec=%s: unknown codec, or it has no such level", cli->value);
+        break;
+    case 'm':
+        if (!model_files_add(&options->models, program.name, cli->value))
+            return EXIT_FAILED;
         break;
     case 'b':
         if (!parse_size(cli->value, strlen(cli->value), &number) || number < SEP_BLOCK_SIZE_MIN ||
@@ -325,18 +330,21 @@ int main(int argc, char **argv)
         .threads = cores(), .block_size = BLOCK_SIZE_DEFAULT, .method = {SEP_CODEC_SEP, 5}};
     struct tool tool = {.options = &options, .stop = &stop_signal};
     const int code = parse(&cli, argc, argv, &options, &progress);
-    if (code >= 0)
+    if (code >= 0) {
+        model_files_free(&options.models);
         return code;
+    }
     catch_signals();
     cli_progress_begin(&tool.progress, options.quiet > 0 && progress == CLI_PROGRESS_AUTO
                                            ? CLI_PROGRESS_NEVER
                                            : progress);
-    tool.pool = pool_new(options.threads);
+    tool.pool = pool_new(options.threads, &options.models);
     if (tool.pool == NULL)
         tool_error(&tool, NULL, "%s", strerror(ENOMEM));
     else
         process_all(&tool, &cli);
     pool_free(tool.pool);
+    model_files_free(&options.models);
     if (stop_signal != 0) {
         signal(stop_signal, SIG_DFL);
         raise(stop_signal);

@@ -44,12 +44,24 @@ struct decompressor {
 /* ---- work ---------------------------------------------------------------------------------------
  */
 
+/* Names the model that JOB's block needs. */
+static const char *missing_model(struct job *job)
+{
+    struct sep_block_info info = {0};
+    sep_block_inspect(job->stored + CONTAINER_RECORD, job->record.payload_size, &info);
+    snprintf(job->fault_text, sizeof job->fault_text,
+             "it needs model %016" PRIx64 ", to be given with --model", info.model_hash);
+    return job->fault_text;
+}
+
 static void decode(struct job *job, struct sep_context *context)
 {
     const struct container_record *const record = &job->record;
     job->status = sep_decode(context, record->codec, job->stored + CONTAINER_RECORD,
                              record->payload_size, job->plain, record->plain_size);
-    if (job->status != SEP_OK)
+    if (job->status == SEP_ERROR_MODEL_MISSING)
+        job->fault = missing_model(job);
+    else if (job->status != SEP_OK)
         job->fault = sep_status_text(job->status);
     else if (container_hash(job->plain, record->plain_size) != record->plain_hash)
         job->fault = "its plain bytes do not match their checksum";

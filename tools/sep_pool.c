@@ -21,6 +21,7 @@ struct pool {
     pthread_cond_t submitted_more; /* or ending */
     pthread_cond_t done_more;
     pthread_t threads[POOL_THREADS_MAX];
+    const struct model_files *models;
     unsigned threads_max, started, idle;
     unsigned slots_count;
     uint64_t submitted, taken, consumed; /* consumed <= taken <= submitted <= consumed + slots */
@@ -58,7 +59,11 @@ static void fail(struct job *job, const char *fault)
 static void *worker(void *arg)
 {
     struct pool *const pool = arg;
-    struct sep_context *const context = sep_context_new();
+    struct sep_context *context = sep_context_new();
+    if (context != NULL && model_files_give(pool->models, context) != SEP_OK) {
+        sep_context_free(context);
+        context = NULL;
+    }
     pthread_mutex_lock(&pool->lock);
     for (;;) {
         while (pool->taken == pool->submitted && !pool->ending) {
@@ -84,7 +89,7 @@ static void *worker(void *arg)
     return NULL;
 }
 
-struct pool *pool_new(unsigned threads)
+struct pool *pool_new(unsigned threads, const struct model_files *models)
 {
     const unsigned slots = threads * POOL_DEPTH;
     struct pool *const pool = calloc(1, sizeof *pool + slots * sizeof pool->slots[0]);
@@ -94,6 +99,7 @@ struct pool *pool_new(unsigned threads)
     pthread_cond_init(&pool->submitted_more, NULL);
     pthread_cond_init(&pool->done_more, NULL);
     pool->threads_max = threads;
+    pool->models = models;
     pool->slots_count = slots;
     return pool;
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "container.h"
+#include "model_files.h"
 #include "sep_io.h"
 
 #define POOL_THREADS_MAX 256
@@ -28,6 +29,7 @@ struct job {
     uint64_t position;       /* of the record in the .sep file */
     uint64_t plain_position; /* of the plain bytes in what is decoded */
     const char *fault;       /* NULL: in order; else what is wrong, lower case */
+    char fault_text[96];     /* room for a fault that names something */
     enum sep_status status;  /* the codec's, when fault is its text */
     bool record_damaged;     /* decode_lenient: the record is, whatever its plain bytes are */
 
@@ -49,8 +51,9 @@ struct pool_task {
 
 struct pool;
 
-/* Threads are started when jobs come. NULL: no memory. */
-struct pool *pool_new(unsigned threads);
+/* Threads are started when jobs come; their contexts know MODELS, which outlive the pool. NULL: no
+ * memory. */
+struct pool *pool_new(unsigned threads, const struct model_files *models);
 void pool_free(struct pool *pool); /* NULL is allowed */
 
 /* Returns when every job is consumed, or after a failure; no job is in work then. */

@@ -36,6 +36,7 @@ struct tool_options {
     unsigned threads; /* 1 .. POOL_THREADS_MAX */
     uint32_t block_size;
     struct sep_method method;
+    struct model_files models;
     const char *output; /* NULL: by the input's name */
     bool has_range;
     uint64_t range_begin, range_end; /* plain bytes [begin, end) to decode */

@@ -264,6 +264,14 @@ class Options(SepTest):
         self.assertIn(b'--decompress', self.run_sep('--help'))
         self.assertRegex(self.run_sep('--version'), rb'^sep \d')
 
+    def test_what_is_no_model(self):
+        self.put('file', words(1000))
+        self.run_sep('-m', 'x.sepm', '-k', 'file', code=1, says='x.sepm: No such file')
+        for content in (b'', noise(5000)):
+            self.put('x.sepm', content)
+            self.run_sep('-m', 'x.sepm', '-k', 'file', code=1, says='x.sepm: not a sound model')
+        self.assertFalse(os.path.exists(self.path('file.sep')))
+
     def test_last_mode_counts(self):
         self.put('file', b'data')
         self.run_sep('-dz', 'file')
