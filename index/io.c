@@ -39,6 +39,10 @@ const struct index_io index_io_system = {
     .fdopendir = fdopendir,
     .readdir = readdir,
     .closedir = closedir,
+    .realpath = realpath,
+    .env_open = mdb_env_open,
+    .env_sync = mdb_env_sync,
+    .txn_commit = mdb_txn_commit,
 };
 
 int index_io_open(const struct index_io *io, int dir, const char *path, int flags, mode_t mode)

@@ -2,15 +2,19 @@
  *
  * io.h - every system call that index/ makes on a store, in one table. The tests put their own
  * table in its place to fail, tear or record the n-th call; the rest of index/ never calls the
- * system directly. (LMDB makes its own calls on index/data.mdb: open, pwrite, pwritev, fdatasync.)
+ * system directly; tools/check-shim holds that. LMDB makes its own calls on index/data.mdb (open,
+ * pwrite, writev, fdatasync); what makes it do so is in the table too, and tests/fault stands in
+ * front of the C library for the calls themselves.
  *
- * Functions behave like the calls they are named after: -1 and errno on failure. Helpers below them
+ * Functions behave like the calls they are named after: -1 and errno on failure, LMDB's an error of
+ * LMDB. Helpers below them
  * finish short transfers and turn errno into a negative return value.
  */
 #ifndef INDEX_IO_H
 #define INDEX_IO_H
 
 #include <dirent.h>
+#include <lmdb.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -37,6 +41,10 @@ struct index_io {
     DIR *(*fdopendir)(int fd);
     struct dirent *(*readdir)(DIR *dir);
     int (*closedir)(DIR *dir);
+    char *(*realpath)(const char *path, char *resolved);
+    int (*env_open)(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode);
+    int (*env_sync)(MDB_env *env, int force);
+    int (*txn_commit)(MDB_txn *txn);
 };
 
 /* The real calls. */

@@ -45,6 +45,7 @@ static int measure(struct index *index, uint64_t *total, uint64_t *unused)
 }
 
 struct copy {
+    const struct index_io *io;
     MDB_env *to;
     MDB_txn *txn;
     uint64_t bytes; /* in the open transaction */
@@ -58,7 +59,7 @@ static int put(struct copy *copy, MDB_dbi db, MDB_val *key, MDB_val *value)
     if (rc != 0 || copy->bytes < BATCH_BYTES)
         return rc;
     copy->bytes = 0;
-    rc = mdb_txn_commit(copy->txn);
+    rc = copy->io->txn_commit(copy->txn);
     copy->txn = NULL;
     return rc != 0 ? rc : mdb_txn_begin(copy->to, NULL, 0, &copy->txn);
 }
@@ -85,7 +86,7 @@ static int copy_table(struct index *index, struct copy *copy, MDB_txn *from, uns
 
 static int copy_tables(struct index *index, MDB_env *to)
 {
-    struct copy copy = {.to = to};
+    struct copy copy = {.io = index->io, .to = to};
     MDB_txn *from;
     int rc = mdb_txn_begin(index->env, NULL, MDB_RDONLY, &from);
     if (rc != 0)
@@ -94,7 +95,7 @@ static int copy_tables(struct index *index, MDB_env *to)
     for (unsigned number = 0; number < INDEX_DB_COUNT && rc == 0; number++)
         rc = copy_table(index, &copy, from, number);
     if (rc == 0) {
-        rc = mdb_txn_commit(copy.txn);
+        rc = copy.io->txn_commit(copy.txn);
         copy.txn = NULL;
     }
     if (copy.txn != NULL)
@@ -119,13 +120,13 @@ bool index_rebuild_copy(struct index *index)
     if (rc == 0)
         rc = mdb_env_set_mapsize(to, 2 * total * index->page_size + MAP_SPARE);
     if (rc == 0) /* synced once, at the end: until then it is nobody's data */
-        rc = mdb_env_open(to, path, MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOSYNC, 0600);
+        rc = index->io->env_open(to, path, MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOSYNC, 0600);
     if (rc == 0)
         rc = copy_tables(index, to);
     if (rc == 0)
         rc = -index_env_reach(index, to, 0);
     if (rc == 0)
-        rc = mdb_env_sync(to, 1);
+        rc = index->io->env_sync(to, 1);
     if (to != NULL)
         mdb_env_close(to);
     if (rc == 0)

@@ -119,7 +119,7 @@ static int open_top(struct index *index, const char *path, struct index_refusal 
     }
     if (index->dir_fd < 0)
         return index_refuse(refusal, index->dir_fd, "%s: %s", path, strerror(-index->dir_fd));
-    index->path = realpath(path, NULL);
+    index->path = io->realpath(path, NULL);
     if (index->path == NULL)
         return index_refuse(refusal, -errno, "%s: %s", path, strerror(errno));
     return 0;
@@ -160,7 +160,7 @@ static int open_map(struct index *index, const char *path, unsigned flags)
         mdb_env_set_maxreaders(index->env, 510);
         rc = mdb_env_set_mapsize(index->env, map);
         if (rc == 0)
-            rc = mdb_env_open(index->env, path, flags, 0600);
+            rc = index->io->env_open(index->env, path, flags, 0600);
         if (rc == 0) {
             index->map_size = map;
             return 0;

@@ -8,7 +8,7 @@
  * one: one switch per commit, none per operation.
  *
  * A commit: sync the packs without the mutex; take the mutex; sync what was appended meanwhile; put
- * pack records and the state; mdb_txn_commit. All threads that waited for it, or came while the
+ * pack records and the state; commit. All threads that waited for it, or came while the
  * packs were synced, are served by it. Afterwards, without hurry: unlink removed packs, punch dead
  * ranges. The first transaction of a session is preceded by a commit that marks the store as in use
  * and moves the next numbers ahead (see struct index_state).
@@ -90,7 +90,7 @@ static int writer_commit(struct index *index, bool clean)
         writer_abort(index);
         return error;
     }
-    const int rc = mdb_txn_commit(writer->mdb);
+    const int rc = index->io->txn_commit(writer->mdb);
     if (rc != 0) {
         error = index_fail(writer, index_mdb_error(rc), "commit");
         index->punches.count = 0;
@@ -451,7 +451,7 @@ int index_txn_end_local(struct index *index, bool keep)
     int rc = 0;
     close_cursors(txn);
     if (keep && txn->error == 0)
-        rc = mdb_txn_commit(txn->mdb);
+        rc = index->io->txn_commit(txn->mdb);
     else
         mdb_txn_abort(txn->mdb);
     writer_closed(index);

@@ -511,6 +511,31 @@ static struct dirent *fault_readdir(DIR *dir)
     return table_hit() ? NULL : readdir(dir);
 }
 
+static char *fault_realpath(const char *path, char *resolved)
+{
+    return table_hit() ? NULL : realpath(path, resolved);
+}
+
+static int fault_env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
+{
+    return table_hit() ? errno : mdb_env_open(env, path, flags, mode);
+}
+
+static int fault_env_sync(MDB_env *env, int force)
+{
+    return table_hit() ? errno : mdb_env_sync(env, force);
+}
+
+/* A commit that fails is an abort. */
+static int fault_txn_commit(MDB_txn *txn)
+{
+    if (!table_hit())
+        return mdb_txn_commit(txn);
+    const int error = errno;
+    mdb_txn_abort(txn);
+    return error;
+}
+
 const struct index_io fault_io = {
     .openat = fault_openat,
     .close = close,
@@ -530,4 +555,8 @@ const struct index_io fault_io = {
     .fdopendir = fault_fdopendir,
     .readdir = fault_readdir,
     .closedir = closedir,
+    .realpath = fault_realpath,
+    .env_open = fault_env_open,
+    .env_sync = fault_env_sync,
+    .txn_commit = fault_txn_commit,
 };
