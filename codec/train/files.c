@@ -82,7 +82,8 @@ static int walk(struct train_sample *sample, FTS *tree, const struct train_watch
         int error = 0;
 
         if (entry->fts_level == FTS_ROOTLEVEL)
-            root = entry->fts_info == FTS_D ? entry->fts_pathlen : entry->fts_pathlen - entry->fts_namelen;
+            root = entry->fts_info == FTS_D ? entry->fts_pathlen
+                                            : entry->fts_pathlen - entry->fts_namelen;
         switch (entry->fts_info) {
         case FTS_F:
             error = add_file(sample, entry->fts_path, entry->fts_path + root, watch, buffer);

@@ -18,6 +18,7 @@ struct judgement {
     _Atomic int error;
     const struct sep_model *model;
     const struct train_watch *watch;
+    pthread_t caller; /* the thread that may report */
     _Atomic uint64_t before[TRAIN_KIND_COUNT], after[TRAIN_KIND_COUNT];
 };
 
@@ -27,8 +28,8 @@ static int size_of(struct sep_context *context, const struct train_block *block,
     const struct sep_method method = {.codec = SEP_CODEC_SEP, .level = 5};
     struct sep_method used;
 
-    return sep_encode(context, method, block->bytes, block->size, payload,
-                      sep_bound(block->size), size, &used) == SEP_OK
+    return sep_encode(context, method, block->bytes, block->size, payload, sep_bound(block->size),
+                      size, &used) == SEP_OK
                ? 0
                : -ENOMEM;
 }
@@ -63,10 +64,10 @@ static void *judge(void *argument)
 
         if (k >= all->count)
             break;
-        error = *all->watch->stop != 0
-                    ? -EINTR
-                    : judge_block(all, all->blocks[k], without, with, payload);
-        all->watch->reading(all->watch->user, k);
+        error = *all->watch->stop != 0 ? -EINTR
+                                       : judge_block(all, all->blocks[k], without, with, payload);
+        if (pthread_equal(pthread_self(), all->caller))
+            all->watch->reading(all->watch->user, k);
     }
     if (error != 0)
         all->error = error;
@@ -93,7 +94,7 @@ int train_judge(const struct train_sample *sample, const uint8_t *file, size_t s
                 unsigned threads, const struct train_watch *watch,
                 struct train_sizes sizes[TRAIN_KIND_COUNT])
 {
-    struct judgement all = {.watch = watch};
+    struct judgement all = {.watch = watch, .caller = pthread_self()};
     pthread_t thread[TRAIN_THREADS_MAX];
     struct sep_model *model = NULL;
     unsigned started = 1;

@@ -12,7 +12,7 @@
 
 const char *train_kind_name(enum train_kind kind)
 {
-    static const char *const names[TRAIN_KIND_COUNT] = {"text",  "markup",  "source", "table",
+    static const char *const names[TRAIN_KIND_COUNT] = {"text",   "markup",  "source", "table",
                                                         "x86-64", "records", "binary"};
 
     return names[kind];

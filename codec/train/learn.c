@@ -19,7 +19,7 @@
 #include "codec/net.h"
 #include "codec/transform.h"
 
-#define RATE_DEFAULT    0.08F
+#define RATE_DEFAULT    0.06F
 #define PENALTY_DEFAULT 0.0015F
 #define SAVE_EVERY      60.0 /* seconds */
 #define STEPS_START     4u
@@ -28,16 +28,16 @@
 
 /* Bytes 1 to 4 back, orders 2 to 6, sparse, words. */
 static const uint8_t patches_text[TRAIN_FEATURES] = {
-    SEP_PATCH_ORDER1,    SEP_PATCH_SPARSE2,   SEP_PATCH_SPARSE3, SEP_PATCH_SPARSE4,
-    SEP_PATCH_ORDER2,    SEP_PATCH_ORDER3,    SEP_PATCH_ORDER4,  SEP_PATCH_ORDER5,
-    SEP_PATCH_ORDER6,    SEP_PATCH_WORD,      SEP_PATCH_WORD2,   SEP_PATCH_WORD_SKIP,
-    SEP_PATCH_SPARSE13,  SEP_PATCH_LINE_ABOVE,
+    SEP_PATCH_ORDER1,   SEP_PATCH_SPARSE2,    SEP_PATCH_SPARSE3, SEP_PATCH_SPARSE4,
+    SEP_PATCH_ORDER2,   SEP_PATCH_ORDER3,     SEP_PATCH_ORDER4,  SEP_PATCH_ORDER5,
+    SEP_PATCH_ORDER6,   SEP_PATCH_WORD,       SEP_PATCH_WORD2,   SEP_PATCH_WORD_SKIP,
+    SEP_PATCH_SPARSE13, SEP_PATCH_LINE_ABOVE,
 };
 
 static const uint8_t patches_binary[TRAIN_FEATURES] = {
-    SEP_PATCH_ORDER1,   SEP_PATCH_SPARSE2,  SEP_PATCH_SPARSE3,    SEP_PATCH_SPARSE4,
-    SEP_PATCH_ORDER2,   SEP_PATCH_ORDER3,   SEP_PATCH_ORDER4,     SEP_PATCH_ORDER6,
-    SEP_PATCH_SPARSE23, SEP_PATCH_SPARSE13, SEP_PATCH_SPARSE24,   SEP_PATCH_SPARSE34,
+    SEP_PATCH_ORDER1,   SEP_PATCH_SPARSE2,    SEP_PATCH_SPARSE3,  SEP_PATCH_SPARSE4,
+    SEP_PATCH_ORDER2,   SEP_PATCH_ORDER3,     SEP_PATCH_ORDER4,   SEP_PATCH_ORDER6,
+    SEP_PATCH_SPARSE23, SEP_PATCH_SPARSE13,   SEP_PATCH_SPARSE24, SEP_PATCH_SPARSE34,
     SEP_PATCH_GRADIENT, SEP_PATCH_ABOVE_LAST,
 };
 
@@ -88,9 +88,9 @@ static int seat_lanes(struct train_course *course)
         if (place->lesson != UINT32_MAX && place->position == course->walk[l].size) {
             int error;
 
-            *place = (struct train_place){
-                .lesson = course->lesson_next < course->lesson_count ? course->lesson_next++
-                                                                     : UINT32_MAX};
+            *place = (struct train_place){.lesson = course->lesson_next < course->lesson_count
+                                                        ? course->lesson_next++
+                                                        : UINT32_MAX};
             error = train_course_seat(course, l);
             if (error != 0)
                 return error;

@@ -40,19 +40,6 @@ static unsigned profile_of(enum train_kind kind)
     }
 }
 
-static uint64_t bytes_of(const struct train_sample *sample, enum train_kind kind, uint64_t *blocks)
-{
-    uint64_t bytes = 0;
-
-    *blocks = 0;
-    for (size_t k = 0; k < sample->count; k++)
-        if (!sample->blocks[k].held_out && sample->blocks[k].kind == kind) {
-            bytes += sample->blocks[k].size;
-            ++*blocks;
-        }
-    return bytes;
-}
-
 static int feed(struct sep_primer *primer, const struct train_sample *sample, enum train_kind kind,
                 uint64_t most, const struct train_watch *watch)
 {
@@ -76,20 +63,20 @@ static int feed(struct sep_primer *primer, const struct train_sample *sample, en
 }
 
 int train_model_prime(struct sep_model *model, const struct train_sample *sample,
-                      enum train_kind kind, const struct train_priming *priming,
+                      enum train_kind kind, bool with_net, const struct train_priming *priming,
                       const struct train_watch *watch)
 {
     struct sep_primed *primed = NULL;
     struct sep_primer *primer;
-    uint64_t blocks;
+    struct train_counts counts;
     int error;
 
-    (void)bytes_of(sample, kind, &blocks);
-    if (blocks < BLOCKS_MIN)
+    train_sample_count(sample, &counts);
+    if (counts.kind_blocks[kind] < BLOCKS_MIN)
         return -ENODATA;
     if (model->state_count == SEP_MODEL_STATES_MAX)
         return -ENOSPC;
-    primer = sep_primer_new(profile_of(kind), model->net);
+    primer = sep_primer_new(profile_of(kind), with_net ? model->net : NULL);
     if (primer == NULL)
         return -ENOMEM;
     error = feed(primer, sample, kind, priming->bytes_max, watch);

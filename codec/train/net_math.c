@@ -16,6 +16,10 @@ typedef int32_t integers __attribute__((vector_size(32)));
 #define AHEAD  4u /* examples that rows are asked for in advance */
 #define LITTLE 1e-6F
 
+/* The truth is taken to be any symbol with this probability in all: logits grow to 8 nats between
+ * the possible and the impossible, and no further, since integers reach 127 / 16 from their mean. */
+#define SMOOTH 0.005F
+
 static inline vector load(const float *from)
 {
     vector value;
@@ -74,7 +78,7 @@ static inline const float *row_of(const struct train_net *net, unsigned feature,
     return net->row + (((size_t)feature << net->rows_log) + index) * TRAIN_WIDTH;
 }
 
-/* Softmax of one head; leaves probability - truth in ERROR and returns the loss. */
+/* Softmax of one head; leaves probability - smoothed truth in ERROR and returns the loss. */
 static inline float head(const struct train_net *net, unsigned which, const float *h,
                          unsigned symbol, float *error)
 {
@@ -96,7 +100,9 @@ static inline float head(const struct train_net *net, unsigned which, const floa
     store(error, a / each(shares));
     store(error + PART, b / each(shares));
     chance = error[symbol];
-    error[symbol] -= 1.0F;
+    store(error, load(error) - each(SMOOTH / (float)TRAIN_SYMBOLS));
+    store(error + PART, load(error + PART) - each(SMOOTH / (float)TRAIN_SYMBOLS));
+    error[symbol] -= 1.0F - SMOOTH;
     return -logf(chance > 1e-9F ? chance : 1e-9F);
 }
 

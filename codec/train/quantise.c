@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kind.h"
@@ -56,7 +57,7 @@ static void fill_dense(const struct train_net *net, struct sep_net *to)
 {
     const float scale = 127.0F / TRAIN_CLIP * (float)(1u << to->cut);
     const float grain = UNIT * (float)(1u << to->shift);
-    const float half = to->cut != 0 ? (float)(1u << (to->cut - 1)) : 0.5F;
+    const float half = to->cut != 0 ? (float)(1u << (to->cut - 1)) : 0.0F;
 
     for (unsigned d = 0; d < TRAIN_WIDTH; d++)
         to->bias[d] = (int16_t)lrintf(limit(net->dense.bias[d] * scale + half, SEP_NET_BIAS_MAX));
@@ -83,8 +84,7 @@ static void fill_rows(const struct train_net *net, struct sep_net *to)
             continue;
         to->patch[f] = net->patch[from];
         for (size_t k = 0; k < count; k++)
-            to->rows[f * count + k] =
-                (int8_t)lrintf(limit(row[k] * net->gate[from] * scale, 127));
+            to->rows[f * count + k] = (int8_t)lrintf(limit(row[k] * net->gate[from] * scale, 127));
         f++;
     }
 }
@@ -117,8 +117,8 @@ static double float_loss(const struct train_net *net, const struct train_walk *w
                          struct train_lane *lane)
 {
     for (unsigned f = 0; f < TRAIN_FEATURES; f++)
-        lane->index[0][f] = sep_net_row(walk->m->patch_value[net->patch[f]], net->patch[f],
-                                        net->rows_log);
+        lane->index[0][f] =
+            sep_net_row(walk->m->patch_value[net->patch[f]], net->patch[f], net->rows_log);
     lane->byte[0] = byte;
     lane->steps = 1;
     train_math_best()->examples(net, lane);
@@ -126,12 +126,12 @@ static double float_loss(const struct train_net *net, const struct train_walk *w
 }
 
 struct exam {
-    const struct train_net *floats;  /* or NULL */
+    const struct train_net *floats; /* or NULL */
     const struct sep_net *integers;
     const struct train_sample *sample;
     unsigned kinds;
     bool held_out;
-    uint32_t bytes_max, each_max; /* of all blocks; of one */
+    uint32_t bytes_max, each_max;    /* of all blocks; of one */
     double float_loss, integer_loss; /* out: nats */
     uint64_t bytes;                  /* out */
 };
@@ -221,8 +221,8 @@ static int try_all(const struct train_net *net, struct exam *exam, struct sep_ne
 int train_net_quantise(const struct train_net *net, const struct train_sample *sample,
                        unsigned kinds, struct sep_model *model, struct train_loss *loss)
 {
-    struct exam exam = {.sample = sample, .kinds = kinds, .bytes_max = TRIAL_BYTES,
-                        .each_max = TRIAL_BYTES / 8};
+    struct exam exam = {
+        .sample = sample, .kinds = kinds, .bytes_max = TRIAL_BYTES, .each_max = TRIAL_BYTES / 8};
     unsigned open = 0;
     struct sep_net *to;
     int error;

@@ -10,13 +10,14 @@
 #include "random.h"
 #include "sample.h"
 
-struct train_sample *train_sample_new(uint64_t seed, uint64_t limit)
+struct train_sample *train_sample_new(uint64_t seed, uint64_t limit, unsigned kinds)
 {
     struct train_sample *sample = calloc(1, sizeof *sample);
 
     if (sample != NULL) {
         sample->seed = seed;
         sample->limit = limit;
+        sample->kinds = kinds;
     }
     return sample;
 }
@@ -113,6 +114,9 @@ int train_sample_add(struct train_sample *sample, const char *name, uint64_t off
 
     if (size < TRAIN_BLOCK_MIN || size > SEP_BLOCK_SIZE_MAX || sep_incompressible(bytes, size))
         return 0;
+    block.kind = train_kind_of(bytes, size);
+    if ((sample->kinds & TRAIN_KIND_BIT(block.kind)) == 0)
+        return 0;
     if (make_room(sample) != 0)
         return -ENOMEM;
     block.name = strdup(name);
@@ -154,8 +158,7 @@ static void drop_duplicates(struct train_sample *sample)
     size_t kept = 0;
 
     for (size_t k = 0; k < sample->count; k++)
-        sample->blocks[k].hash =
-            train_hash(0, sample->blocks[k].bytes, sample->blocks[k].size);
+        sample->blocks[k].hash = train_hash(0, sample->blocks[k].bytes, sample->blocks[k].size);
     qsort(sample->blocks, sample->count, sizeof *sample->blocks, by_content);
     for (size_t k = 0; k < sample->count; k++) {
         struct train_block *const block = &sample->blocks[k];
@@ -191,7 +194,6 @@ static void split(struct train_sample *sample)
             train_hash(sample->seed ^ stretch << 32, block->name, strlen(block->name));
 
         block->held_out = key % TRAIN_SPLIT == 0;
-        block->kind = train_kind_of(block->bytes, block->size);
     }
 }
 
@@ -220,6 +222,8 @@ void train_sample_count(const struct train_sample *sample, struct train_counts *
         } else {
             counts->blocks++;
             counts->bytes += block->size;
+            counts->kind_blocks[block->kind]++;
+            counts->kind_bytes[block->kind] += block->size;
         }
     }
 }

@@ -34,8 +34,10 @@ struct train_block {
 struct train_sample {
     uint64_t seed;
     uint64_t limit; /* bytes kept at most */
+    unsigned kinds;
     uint64_t bytes;
-    struct train_block *blocks; /* a heap, the highest priority on top; after close in random order */
+    struct train_block
+        *blocks; /* a heap, the highest priority on top; after close in random order */
     size_t count, room;
     uint64_t duplicates; /* blocks left out by close, since their bytes were there already */
 };

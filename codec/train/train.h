@@ -35,13 +35,22 @@ enum train_kind {
     TRAIN_KIND_COUNT
 };
 
+#define TRAIN_KIND_BIT(kind) (1u << (kind))
+#define TRAIN_KINDS_TEXT                                                                           \
+    (TRAIN_KIND_BIT(TRAIN_KIND_TEXT) | TRAIN_KIND_BIT(TRAIN_KIND_MARKUP) |                         \
+     TRAIN_KIND_BIT(TRAIN_KIND_SOURCE) | TRAIN_KIND_BIT(TRAIN_KIND_TABLE))
+#define TRAIN_KINDS_BINARY                                                                         \
+    (TRAIN_KIND_BIT(TRAIN_KIND_X86) | TRAIN_KIND_BIT(TRAIN_KIND_RECORDS) |                         \
+     TRAIN_KIND_BIT(TRAIN_KIND_BINARY))
+
 /* "text", "markup", ...; never NULL for a kind below TRAIN_KIND_COUNT. */
 const char *train_kind_name(enum train_kind kind);
 
 struct train_sample;
 
-/* LIMIT: bytes of blocks to keep. NULL when memory is short. */
-struct train_sample *train_sample_new(uint64_t seed, uint64_t limit);
+/* LIMIT: bytes of blocks to keep; KINDS: mask of TRAIN_KIND_BIT, others are left out. NULL when
+ * memory is short. */
+struct train_sample *train_sample_new(uint64_t seed, uint64_t limit, unsigned kinds);
 void train_sample_free(struct train_sample *sample);
 
 /* Whether the block at OFFSET of NAME would be kept now: false saves the work of reading it. */
@@ -69,20 +78,13 @@ void train_sample_close(struct train_sample *sample);
 struct train_counts {
     uint64_t blocks, bytes; /* to train on */
     uint64_t held_out_blocks, held_out_bytes;
-    uint64_t duplicates; /* blocks left out */
+    uint64_t duplicates;                                                  /* blocks left out */
+    uint64_t kind_blocks[TRAIN_KIND_COUNT], kind_bytes[TRAIN_KIND_COUNT]; /* to train on */
 };
 void train_sample_count(const struct train_sample *sample, struct train_counts *counts);
 
 /* ---- network ------------------------------------------------------------------------------------
  */
-
-#define TRAIN_KIND_BIT(kind) (1u << (kind))
-#define TRAIN_KINDS_TEXT                                                                           \
-    (TRAIN_KIND_BIT(TRAIN_KIND_TEXT) | TRAIN_KIND_BIT(TRAIN_KIND_MARKUP) |                         \
-     TRAIN_KIND_BIT(TRAIN_KIND_SOURCE) | TRAIN_KIND_BIT(TRAIN_KIND_TABLE))
-#define TRAIN_KINDS_BINARY                                                                         \
-    (TRAIN_KIND_BIT(TRAIN_KIND_X86) | TRAIN_KIND_BIT(TRAIN_KIND_RECORDS) |                         \
-     TRAIN_KIND_BIT(TRAIN_KIND_BINARY))
 
 #define TRAIN_THREADS_MAX 64u
 
@@ -116,9 +118,9 @@ void train_net_free(struct train_net *net);
 
 /* The network in integers, beside the one in floats. */
 struct train_loss {
-    uint64_t bytes;         /* judged by */
+    uint64_t bytes;          /* judged by */
     double floats, integers; /* bits a byte of the network alone */
-    unsigned patches;       /* whose gate stayed open */
+    unsigned patches;        /* whose gate stayed open */
 };
 
 /* Quantises NET and judges both forms by held-out blocks of KINDS. *model gets the result as its net;
@@ -139,10 +141,10 @@ struct train_priming {
     unsigned count_max;  /* counts are cut to this */
 };
 
-/* Adds a primed state of one kind of block to MODEL, made with its net if it has one. -ENODATA when
+/* Adds a primed state of one kind of block to MODEL, made with its net or without. -ENODATA when
  * there are not enough blocks of the kind. */
 int train_model_prime(struct sep_model *model, const struct train_sample *sample,
-                      enum train_kind kind, const struct train_priming *priming,
+                      enum train_kind kind, bool with_net, const struct train_priming *priming,
                       const struct train_watch *watch);
 
 /* Takes the last state out again. */

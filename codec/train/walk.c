@@ -33,8 +33,7 @@ void train_walk_free(struct train_walk *walk)
     walk->m = NULL;
 }
 
-void train_walk_begin(struct train_walk *walk, const uint8_t *bytes, uint32_t size,
-                      unsigned stride)
+void train_walk_begin(struct train_walk *walk, const uint8_t *bytes, uint32_t size, unsigned stride)
 {
     struct sep_model_state *const m = walk->m;
 
