@@ -286,6 +286,24 @@ void fs_block_insert(struct fs *fs, uint64_t id, const void *plain, uint32_t siz
     fs_cache_unpin(fs->cache, entry);
 }
 
+/* Whether the record in the pack is sound; its contents are known to be right if it is. 1 or a
+ * negative errno. */
+static int intact(struct fs *fs, uint64_t id, uint64_t ino)
+{
+    struct index_block block;
+    uint32_t capacity;
+    void *payload = fs_buffer_get(fs, fs_buffer_whole(fs), &capacity);
+    int error;
+
+    if (payload == NULL)
+        return -ENOMEM;
+    error = look_up(fs, id, &block);
+    if (error == 0)
+        error = read_payload(fs, &block, ino, payload);
+    fs_buffer_put(fs, payload, capacity);
+    return error == 0 ? 1 : error;
+}
+
 int fs_block_equal(struct fs *fs, struct sep_context *context, uint64_t id, uint64_t ino,
                    const void *plain, uint32_t size)
 {
@@ -297,7 +315,7 @@ int fs_block_equal(struct fs *fs, struct sep_context *context, uint64_t id, uint
     if (entry != NULL) {
         answer = entry->block.size == size && memcmp(entry->block.data, plain, size) == 0;
         fs_cache_unpin(fs->cache, entry);
-        return answer;
+        return answer == 0 ? 0 : intact(fs, id, ino);
     }
     stored = fs_buffer_get(fs, fs->block_size, &capacity);
     if (stored == NULL)

@@ -38,7 +38,7 @@ struct sep_context;
 int fs_block_decode(struct fs *fs, struct sep_context *context, uint64_t id, uint64_t ino,
                     void *plain, uint32_t *plain_size);
 /* Whether the stored block reads back as exactly PLAIN: 1 or 0, negative errno when it can't be
- * read. */
+ * read. What the cache holds is not enough: the record in the pack is read as well. */
 int fs_block_equal(struct fs *fs, struct sep_context *context, uint64_t id, uint64_t ino,
                    const void *plain, uint32_t size);
 

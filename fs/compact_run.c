@@ -271,7 +271,7 @@ int compact_pass_run(struct compact_pass *pass, struct compact_plan *plan)
     release(pass);
     if (pass->error == 0 && *compact_stop_flag(pass))
         pass->error = -ECANCELED;
-    if (pass->error == 0 && pass->recount)
+    if (pass->error == 0 && (atomic_exchange(&pass->fs->recount, false) || pass->recount))
         pass->error = compact_recount(pass->fs, compact_stop_flag(pass));
     if (pass->uncommitted > 0) {
         error = index_commit(pass->fs->index);

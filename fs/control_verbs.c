@@ -16,6 +16,7 @@
 #include "compactor.h"
 #include "control_text.h"
 #include "control_verbs.h"
+#include "scrub.h"
 #include "writeback.h"
 
 #define ARGUMENTS_MAX 16u
@@ -173,6 +174,55 @@ static uint64_t percentile(const uint64_t counts[32], uint64_t total, unsigned p
     return 0;
 }
 
+/* What sepfs-stats shows of it; all keys begin with "scrub_". */
+static void put_scrub(struct call *call)
+{
+    struct fs_scrub_status status;
+    const struct index_scrub *progress = &status.progress;
+
+    if (fs_scrub_status(call->fs, &status) != 0)
+        return;
+    put_text(call, "scrub_state", fs_scrub_state_text(status.state));
+    put_u64(call, "scrub_period_s", call->fs->options.scrub);
+    put_u64(call, "scrub_next_block", progress->next_block);
+    put_u64(call, "scrub_started_at", (uint64_t)progress->started_at);
+    put_u64(call, "scrub_finished_at", (uint64_t)progress->finished_at);
+    put_u64(call, "scrub_rounds", progress->rounds);
+    put_u64(call, "scrub_blocks", progress->blocks);
+    put_u64(call, "scrub_bytes", progress->bytes);
+    put_u64(call, "scrub_total_bytes", status.live_bytes);
+    put_u64(call, "scrub_damaged", progress->damaged);
+    put_u64(call, "scrub_damaged_packs", progress->damaged_packs);
+    put_u64(call, "scrub_last_blocks", progress->last_blocks);
+    put_u64(call, "scrub_last_bytes", progress->last_bytes);
+    put_u64(call, "scrub_last_damaged", progress->last_damaged);
+    put_u64(call, "scrub_last_damaged_packs", progress->last_damaged_packs);
+}
+
+static int verb_scrub(struct call *call)
+{
+    const char *action = argument(call, "action");
+    int error = no_more_arguments(call);
+    uint64_t round = 0;
+
+    if (error != 0)
+        return error;
+    if (action == NULL || strcmp(action, "status") == 0)
+        error = call->fs->scrub != NULL ? 0 : -EOPNOTSUPP;
+    else if (strcmp(action, "start") == 0)
+        error = fs_scrub_begin(call->fs, &round);
+    else if (strcmp(action, "stop") == 0)
+        error = fs_scrub_halt(call->fs);
+    else
+        return fail(call, -EINVAL, "action: expected start, stop or status");
+    if (error != 0)
+        return fail(call, error, "this mount does not scrub (mounted with ro)");
+    if (round != 0)
+        put_u64(call, "round", round);
+    put_scrub(call);
+    return 0;
+}
+
 static int verb_stats(struct call *call)
 {
     struct fs_counters *counters = &call->fs->counters;
@@ -198,6 +248,8 @@ static int verb_stats(struct call *call)
     put_u64(call, "decode_p50_ns", percentile(decodes, total, 50));
     put_u64(call, "decode_p90_ns", percentile(decodes, total, 90));
     put_u64(call, "decode_p99_ns", percentile(decodes, total, 99));
+    put_u64(call, "damaged_blocks_healed", counters->blocks_healed);
+    put_scrub(call);
     return 0;
 }
 
@@ -357,7 +409,7 @@ static const struct verb {
 } verbs[] = {
     {"hello", verb_hello, false},   {"stats", verb_stats, false},   {"compact", verb_compact, true},
     {"wait", verb_wait, true},      {"status", verb_status, false}, {"pause", verb_pause, false},
-    {"resume", verb_resume, false}, {"sync", verb_sync, false},
+    {"resume", verb_resume, false}, {"sync", verb_sync, false},     {"scrub", verb_scrub, true},
 };
 
 static int run(struct call *call, char *line)

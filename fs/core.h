@@ -31,6 +31,7 @@ struct fs_workers;
 struct fs_compactor;
 struct fs_models;
 struct fs_control;
+struct fs_scrub;
 
 /* Monotonic counters since the mount; printed by sepfs-stats through the control socket. */
 struct fs_counters {
@@ -38,6 +39,7 @@ struct fs_counters {
     _Atomic uint64_t blocks_read, blocks_written, blocks_deduplicated, blocks_holes;
     _Atomic uint64_t readahead_blocks;
     _Atomic uint64_t read_errors, write_errors;
+    _Atomic uint64_t blocks_healed; /* damaged ones stored again: their bytes were written */
     _Atomic uint64_t foreground;    /* operations served; the compactor pauses while it moves */
     _Atomic uint64_t decode_ns[32]; /* histogram: blocks whose decode took [2^i, 2^(i+1)) ns */
 };
@@ -55,21 +57,23 @@ struct fs {
     struct fs_writeback *writeback; /* writeback.h; NULL when read-only */
     struct fs_compactor *compactor; /* compactor.h; NULL with compact=off or ro */
     struct fs_control *control;     /* control.h; NULL when read-only */
+    struct fs_scrub *scrub;         /* scrub.h; NULL when read-only */
     /* Notifications to the kernel, notify.c. NULL in unit tests, and while nothing is mounted. */
     struct fuse_session *_Atomic session;
     pthread_rwlock_t notify_lock;
     struct fs_counters counters;
+    atomic_bool recount;       /* stored bytes of inodes have to be summed again by the next pass */
     struct fs_promote promote; /* promote.h */
 };
 
-/* Starts everything above the index (workers, cache, write-back, reaper, compactor) on an open
+/* Starts everything above the index (workers, cache, write-back, reaper, compactor, scrub) on an open
  * store; session may be set later, and fs_control_start is called by whoever knows the mount point.
- * fs_stop stops control and compactor, writes everything back, stops the threads and commits; it
+ * fs_stop stops control, scrub and compactor, writes everything back, stops the threads and commits; it
  * returns the first error met, and what could not be written is logged by path. Neither opens nor
  * closes the index. */
 int fs_start(struct fs *fs, struct index *index, const struct fs_options *options);
 int fs_stop(struct fs *fs);
-/* The same without compactor and control: the data path alone (used by fs_start and by tests). */
+/* The same without compactor, scrub and control: the data path alone (used by fs_start and by tests). */
 int fs_data_start(struct fs *fs, struct index *index, const struct fs_options *options);
 int fs_data_stop(struct fs *fs);
 

@@ -36,6 +36,7 @@ enum fs_dirty_form {
     FS_FORM_INLINE, /* goes into the inode record */
     FS_FORM_KNOWN,  /* the store has these bytes: block names them */
     FS_FORM_NEW,    /* block was appended to a pack */
+    FS_FORM_HEALED, /* the same, under the id of a block with these bytes that is damaged */
 };
 
 struct fs_dirty {
@@ -67,6 +68,7 @@ struct fs_dirty {
     bool committed; /* part of the transaction in progress, with inode->lock held exclusively */
     uint64_t
         unlike; /* id of a stored block with this hash that does not read back as these bytes */
+    struct index_location damaged; /* HEALED: where the damaged record lies */
     struct index_block block;
 };
 

@@ -5,7 +5,9 @@
  * constant while the version is WRITING.
  *
  * Nothing is shared on the word of a hash: the stored block is read back and compared first, so a
- * damaged block gets no new references and a colliding hash no wrong ones.
+ * damaged block gets no new references and a colliding hash no wrong ones. When the stored block of
+ * this size and 128-bit hash is damaged, the bytes at hand are what it held: its record is written
+ * anew, which heals every file that refers to it.
  */
 #include "encode.h"
 
@@ -33,9 +35,11 @@ static bool fits_record(struct fs_dirty *dirty)
     return fits;
 }
 
-/* Whether the store has these bytes, readable: dirty->block is then that block. */
-static bool known(struct fs *fs, struct sep_context *context, struct fs_dirty *dirty,
-                  struct index_hash hash)
+enum stored { ABSENT, KNOWN, DAMAGED };
+
+/* Whether the store has these bytes: dirty->block is then that block. */
+static enum stored find(struct fs *fs, struct sep_context *context, struct fs_dirty *dirty,
+                        struct index_hash hash)
 {
     struct index_block *block = &dirty->block;
     struct index_txn *txn;
@@ -43,15 +47,16 @@ static bool known(struct fs *fs, struct sep_context *context, struct fs_dirty *d
 
     dirty->unlike = 0;
     if (error != 0)
-        return false;
+        return ABSENT;
     error = index_block_find(txn, hash, dirty->length, block);
     index_end(txn);
     if (error != 0)
-        return false;
-    if (fs_block_equal(fs, context, block->id, dirty->inode->ino, dirty->data, dirty->length) == 1)
-        return true;
+        return ABSENT;
+    error = fs_block_equal(fs, context, block->id, dirty->inode->ino, dirty->data, dirty->length);
+    if (error == 1)
+        return KNOWN;
     dirty->unlike = block->id;
-    return false;
+    return error == -EIO ? DAMAGED : ABSENT;
 }
 
 /* Compresses to OUT, or finds that the plain bytes will do. */
@@ -90,7 +95,8 @@ static int append(struct fs *fs, struct sep_context *context, struct fs_dirty *d
         return -ENOMEM;
     error = compress(fs, context, dirty, out, capacity, &payload, &size);
     if (error == 0) {
-        dirty->block.id = index_block_new(fs->index);
+        if (dirty->form == FS_FORM_NEW)
+            dirty->block.id = index_block_new(fs->index);
         error = index_pack_append(fs->index, INDEX_HOT, &dirty->block, payload, size);
     }
     fs_buffer_put(fs, out, capacity);
@@ -100,6 +106,7 @@ static int append(struct fs *fs, struct sep_context *context, struct fs_dirty *d
 int fs_encode(struct fs *fs, struct sep_context *context, struct fs_dirty *dirty)
 {
     struct index_hash hash;
+    enum stored stored;
     int error;
 
     if (fits_record(dirty)) {
@@ -111,12 +118,15 @@ int fs_encode(struct fs *fs, struct sep_context *context, struct fs_dirty *dirty
         return 0;
     }
     hash = index_hash_of(dirty->data, dirty->length);
-    if (known(fs, context, dirty, hash)) {
+    stored = find(fs, context, dirty, hash);
+    if (stored == KNOWN) {
         dirty->form = FS_FORM_KNOWN;
         return 0;
     }
-    dirty->form = FS_FORM_NEW;
-    dirty->block = (struct index_block){.plain_size = dirty->length,
+    dirty->form = stored == DAMAGED ? FS_FORM_HEALED : FS_FORM_NEW;
+    dirty->damaged = dirty->block.at;
+    dirty->block = (struct index_block){.id = dirty->block.id,
+                                        .plain_size = dirty->length,
                                         .owner_ino = dirty->inode->ino,
                                         .owner_block = dirty->number,
                                         .hash = hash};

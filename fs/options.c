@@ -71,6 +71,8 @@ static const struct option table[] = {
      "of a store that is created by this mount: 16K to 4M (default 128K)"},
     {"commit", SECONDS, FIELD(commit), 1, 3600, "TIME",
      "longest time until a change is durable without fsync (default 5s)"},
+    {"scrub", SECONDS, FIELD(scrub), 1, 3650u * 86400u, "TIME",
+     "check all stored blocks once in each TIME, as 30d (default: only when asked)"},
     {"writeback", SET, FIELD(writeback), 0, 0, NULL,
      "let the kernel gather small writes; a full disk is then seen at close or fsync"},
     {"promote", SET, FIELD(promote), 0, 0, NULL,

@@ -29,6 +29,7 @@ struct fs_options {
     unsigned cpu_share; /* percent of all CPUs the compactor may use, default 100 (idle priority) */
     uint32_t block_size;    /* at creation only; 0 = default */
     uint32_t commit;        /* seconds, default 5 */
+    uint32_t scrub;         /* seconds in which every block is checked once; 0, the default: off */
     bool writeback;         /* kernel write-back cache */
     bool promote;           /* cold blocks read repeatedly go back to the hot codec */
     bool acl;               /* POSIX ACLs */

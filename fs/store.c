@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <string.h>
 #include <syslog.h>
+#include <time.h>
 
 #include "encode.h"
 
@@ -159,6 +160,25 @@ static int set_new(struct index_txn *txn, const struct fs_dirty *dirty, struct i
     return error != 0 ? error : set_extent(txn, dirty, dirty->block.id, record);
 }
 
+/* The damaged record is replaced if the block still lies there; then all is as if it were new. */
+static int set_healed(struct index_txn *txn, const struct fs_dirty *dirty,
+                      struct index_inode *record)
+{
+    const struct index_hot hot = {.block = dirty->block.id,
+                                  .ino = dirty->inode->ino,
+                                  .number = dirty->number,
+                                  .stored_at = (int64_t)time(NULL)};
+    int error = index_block_swap(txn, &dirty->block, &dirty->damaged);
+
+    if (error == -ESTALE)
+        return -EAGAIN;
+    if (error == 0)
+        error = index_hot_add(txn, &hot);
+    if (error == 0)
+        error = index_pending_remove(txn, dirty->block.id);
+    return error != 0 ? error : set_extent(txn, dirty, dirty->block.id, record);
+}
+
 static int apply(struct index_txn *txn, struct fs_dirty *dirty, struct index_inode *record)
 {
     switch (dirty->form) {
@@ -170,8 +190,21 @@ static int apply(struct index_txn *txn, struct fs_dirty *dirty, struct index_ino
         return set_known(txn, dirty, record);
     case FS_FORM_NEW:
         return set_new(txn, dirty, record);
+    case FS_FORM_HEALED:
+        return set_healed(txn, dirty, record);
     }
     return -EINVAL;
+}
+
+/* Other files that refer to it are charged for the old record until they are counted again. */
+static void count_healed(struct fs *fs, const struct fs_dirty *dirty)
+{
+    atomic_fetch_add_explicit(&fs->counters.blocks_healed, 1, memory_order_relaxed);
+    atomic_store(&fs->recount, true);
+    fs_log(LOG_NOTICE,
+           "block %llu in pack %u at offset %llu was damaged: stored again, its bytes were written",
+           (unsigned long long)dirty->block.id, dirty->damaged.pack,
+           (unsigned long long)dirty->damaged.offset);
 }
 
 static void count_stored(struct fs *fs, const struct fs_dirty *dirty)
@@ -183,6 +216,8 @@ static void count_stored(struct fs *fs, const struct fs_dirty *dirty)
         atomic_fetch_add_explicit(&counters->blocks_deduplicated, 1, memory_order_relaxed);
     else if (dirty->form == FS_FORM_HOLE)
         atomic_fetch_add_explicit(&counters->blocks_holes, 1, memory_order_relaxed);
+    else if (dirty->form == FS_FORM_HEALED)
+        count_healed(fs, dirty);
 }
 
 /* The transaction for COUNT versions in ascending order. *done: how many are stored, also on an

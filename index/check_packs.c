@@ -63,38 +63,11 @@ static struct row *insert_row(struct rows *rows, const struct row *row)
 /* Size of the pack's file, and its header. *problem: what is wrong with it, NULL when nothing. */
 static int look_at_file(struct checker *c, uint32_t id, struct row *row, const char **problem)
 {
-    struct index *const index = c->index;
-    uint8_t bytes[INDEX_PACK_HEADER];
-    uint8_t uuid[16];
-    enum index_class class = INDEX_HOT;
-    uint32_t found = 0;
-    struct stat status;
-    char name[16];
-    *problem = NULL;
-    index_pack_name(id, name);
-    const int fd = index_io_open(index->io, index->packs_fd, name, O_RDONLY, 0);
-    if (fd == -ENOENT) {
-        *problem = "the file is missing";
-        return 0;
-    }
-    if (fd < 0)
-        return fd;
-    int error = index->io->fstat(fd, &status) != 0 ? -errno : 0;
-    row->file_size = error == 0 ? (uint64_t)status.st_size : 0;
-    const ssize_t size = index_io_read(index->io, fd, bytes, sizeof bytes, 0);
-    index->io->close(fd);
-    if (error != 0)
-        return error;
-    row->present = true;
-    if (size != (ssize_t)sizeof bytes || index_pack_header_get(bytes, &found, &class, uuid) != 0)
-        *problem = "the header is damaged";
-    else if (found != id || memcmp(uuid, index->uuid, sizeof uuid) != 0)
-        *problem = "the header is that of another pack or store";
-    else if (row->recorded && class != row->record.class)
-        *problem = "the header names another class";
-    if (!row->recorded)
-        row->record.class = (uint8_t) class;
-    return 0;
+    enum index_class class = row->record.class;
+    const int error = index_pack_verify(c->index, id, !row->recorded, &class, &row->file_size,
+                                        &row->present, problem);
+    row->record.class = (uint8_t) class;
+    return error;
 }
 
 static int write_header(struct checker *c, const struct row *row)

@@ -36,66 +36,15 @@ struct worker {
     size_t room;
 };
 
-static int block_now(struct index *index, uint64_t id, struct index_block *block)
-{
-    struct index_txn *txn;
-    int error = index_begin(index, INDEX_READ, &txn);
-    if (error != 0)
-        return error;
-    error = index_block_get(txn, id, block);
-    index_end(txn);
-    return error;
-}
-
-static bool same_place(const struct index_location *a, const struct index_location *b)
-{
-    return a->pack == b->pack && a->offset == b->offset && a->payload_size == b->payload_size;
-}
-
-static int reserve(struct worker *worker, size_t size)
-{
-    if (size <= worker->room)
-        return 0;
-    uint8_t *const buffer = realloc(worker->buffer, size);
-    if (buffer == NULL)
-        return -ENOMEM;
-    worker->buffer = buffer;
-    worker->room = size;
-    return 0;
-}
-
 /* 0 (also for a block that is gone), -EIO with *kind and REASON, or what ends the scrub. */
 static int scrub_block(struct worker *worker, uint64_t id, struct index_block *block,
                        const char **kind, char *reason, size_t size)
 {
     struct checker *const c = worker->scrub->checker;
-    struct index_block now;
-    int error = block_now(c->index, id, block);
-    for (;;) {
-        if (error == -ENOENT || error == -EUCLEAN) /* gone, or reported by pass 1 */
-            return 0;
-        if (error == 0 && block->at.payload_size > INDEX_PAYLOAD_MAX)
-            return 0; /* reported by pass 6 */
-        if (error == 0)
-            error = reserve(worker, INDEX_RECORD_HEADER + (size_t)block->at.payload_size);
-        if (error != 0)
-            return error;
-        error = index_record_verify(c->index, block, worker->buffer, NULL, kind, reason, size);
-        if (error == 0)
-            break;
-        if (error != -EIO && error != -ESTALE)
-            return error;
-        const int bad = error;
-        error = block_now(c->index, id, &now);
-        if (error == 0 && same_place(&now.at, &block->at)) {
-            if (bad == -ESTALE) {
-                *kind = "missing-pack";
-                snprintf(reason, size, "pack %u is missing", block->at.pack);
-            }
-            return -EIO;
-        }
-        *block = now;
-    }
+    const int error = index_block_verify(c->index, id, block, NULL, &worker->buffer, &worker->room,
+                                         kind, reason, size);
+    if (error != 0)
+        return error > 0 ? 0 : error;
     *kind = "block-decode";
     return c->options->decode == NULL
                ? 0

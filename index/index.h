@@ -28,6 +28,7 @@
 #ifndef INDEX_INDEX_H
 #define INDEX_INDEX_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -373,6 +374,66 @@ int index_model_read(struct index *index, uint64_t hash, void **bytes, size_t *s
 /* Durable when it returns 0. Replaces what was there under this hash. */
 int index_model_add(struct index *index, uint64_t hash, const void *bytes, size_t size);
 int index_model_remove(struct index *index, uint64_t hash); /* 0 when there was none */
+
+/* ---- scrub in operation ---------------------------------------------------------------------- */
+
+/* How far the scrub of a daemon is; kept in the index. A round checks the record of every block that
+ * there is when it begins, in the order of ids. Times: seconds since the epoch, 0 = never. */
+struct index_scrub {
+    int64_t started_at;  /* of the round under way, or of the last one */
+    int64_t finished_at; /* of the last complete round */
+    uint64_t next_block; /* the round under way goes on with this id; 0 = none is under way */
+    uint64_t end_block;  /* and ends before this one */
+    uint64_t rounds;     /* complete ones */
+    /* of the round under way: records checked, their bytes, of them damaged, and headers of packs */
+    uint64_t blocks, bytes, damaged, damaged_packs;
+    /* of the last complete one */
+    uint64_t last_blocks, last_bytes, last_damaged, last_damaged_packs;
+};
+/* All zero when there never was one. */
+int index_scrub_get(struct index_txn *txn, struct index_scrub *scrub);
+int index_scrub_put(struct index_txn *txn, const struct index_scrub *scrub);
+
+#define INDEX_SCRUB_BATCH 16u
+
+struct index_scrub_record {
+    struct index_block block; /* as in the index */
+    /* after index_scrub_settle */
+    const char *kind; /* NULL: good, or gone meanwhile; otherwise as in struct index_problem */
+    char reason[128];
+    uint64_t owner; /* inode of a file that holds the block, 0 = not known without a search */
+    /* private */
+    struct index_pack_file *pack;
+    int fd, error;
+    bool gone;
+};
+
+struct index_scrub_batch {
+    struct index_scrub_record records[INDEX_SCRUB_BATCH];
+    unsigned count;
+    uint64_t next;  /* id to go on with */
+    uint64_t bytes; /* of the records, headers included */
+    uint8_t *buffer;
+    size_t room;
+};
+
+/* Id above those of all blocks that there are. */
+uint64_t index_scrub_end(struct index *index);
+/* The three steps of checking some blocks. The first looks up blocks with FROM <= id < END, and
+ * opens their packs; -ENOENT: there are none. The second reads and sums; it takes no lock of the index,
+ * so that a thread of low priority may be preempted in it without anybody waiting for it; it ends
+ * early when *stop becomes true. The third, which must follow, closes, and looks again at what
+ * seemed damaged: a block that moved meanwhile is read where it is now. All outside index_begin. */
+int index_scrub_take(struct index *index, uint64_t from, uint64_t end,
+                     struct index_scrub_batch *batch);
+void index_scrub_read(struct index *index, struct index_scrub_batch *batch,
+                      const atomic_bool *stop);
+int index_scrub_settle(struct index *index, struct index_scrub_batch *batch);
+void index_scrub_free(struct index_scrub_batch *batch);
+
+/* First pack with an id >= FROM whose file is missing or whose header is damaged: its id, and what
+ * is wrong with it. -ENOENT: none. */
+int index_scrub_header(struct index *index, uint32_t from, uint32_t *id, const char **problem);
 
 /* ---- checking ------------------------------------------------------------------------------- */
 

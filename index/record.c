@@ -397,3 +397,46 @@ int index_record_get_state(const MDB_val *value, struct index_state *state)
         return -EUCLEAN;
     return 0;
 }
+
+void index_record_scrub(struct index_record *record, const struct index_scrub *scrub)
+{
+    struct index_writer w = {.at = record->bytes};
+    index_write_u8(&w, VERSION);
+    index_write_u64(&w, (uint64_t)scrub->started_at);
+    index_write_u64(&w, (uint64_t)scrub->finished_at);
+    index_write_u64(&w, scrub->next_block);
+    index_write_u64(&w, scrub->end_block);
+    index_write_u64(&w, scrub->rounds);
+    index_write_u64(&w, scrub->blocks);
+    index_write_u64(&w, scrub->bytes);
+    index_write_u64(&w, scrub->damaged);
+    index_write_u64(&w, scrub->damaged_packs);
+    index_write_u64(&w, scrub->last_blocks);
+    index_write_u64(&w, scrub->last_bytes);
+    index_write_u64(&w, scrub->last_damaged);
+    index_write_u64(&w, scrub->last_damaged_packs);
+    record->size = (size_t)(w.at - record->bytes);
+}
+
+int index_record_get_scrub(const MDB_val *value, struct index_scrub *scrub)
+{
+    struct index_reader r = index_reader(value->mv_data, value->mv_size);
+    if (index_read_u8(&r) != VERSION)
+        return -EUCLEAN;
+    scrub->started_at = (int64_t)index_read_u64(&r);
+    scrub->finished_at = (int64_t)index_read_u64(&r);
+    scrub->next_block = index_read_u64(&r);
+    scrub->end_block = index_read_u64(&r);
+    scrub->rounds = index_read_u64(&r);
+    scrub->blocks = index_read_u64(&r);
+    scrub->bytes = index_read_u64(&r);
+    scrub->damaged = index_read_u64(&r);
+    scrub->damaged_packs = index_read_u64(&r);
+    scrub->last_blocks = index_read_u64(&r);
+    scrub->last_bytes = index_read_u64(&r);
+    scrub->last_damaged = index_read_u64(&r);
+    scrub->last_damaged_packs = index_read_u64(&r);
+    if (!index_reader_done(&r) || scrub->started_at < 0 || scrub->finished_at < 0)
+        return -EUCLEAN;
+    return 0;
+}

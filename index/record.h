@@ -18,7 +18,7 @@
 #include "index.h"
 
 enum index_db {
-    INDEX_DB_META,    /* "state" -> struct index_state */
+    INDEX_DB_META,    /* "state" -> struct index_state, "scrub" -> struct index_scrub */
     INDEX_DB_INODE,   /* ino -> inode with inline content */
     INDEX_DB_DIRENT,  /* directory, slot -> ino, type, name */
     INDEX_DB_XATTR,   /* ino, name -> value */
@@ -122,6 +122,9 @@ struct index_state {
 
 void index_record_state(struct index_record *record, const struct index_state *state);
 int index_record_get_state(const MDB_val *value, struct index_state *state);
+/* INDEX_DB_META, "scrub". */
+void index_record_scrub(struct index_record *record, const struct index_scrub *scrub);
+int index_record_get_scrub(const MDB_val *value, struct index_scrub *scrub);
 
 /* ---- pack files ------------------------------------------------------------------------------ */
 

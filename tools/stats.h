@@ -52,6 +52,7 @@ struct stats_store {
     uint64_t declined, failed;                  /* compaction: did not get smaller, went wrong */
     uint64_t packs_on_disk, index_on_disk;      /* allocated on the host */
     struct stats_methods methods;
+    struct index_scrub scrub; /* as the index has it: the daemon may be some seconds ahead */
     struct stats_failure failures[STATS_FAILURES_MAX];
     size_t failure_count;
 };

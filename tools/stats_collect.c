@@ -182,6 +182,8 @@ static int collect_packs(struct index *index, struct stats_store *store)
     }
     if (result == -ENOENT)
         result = collect_pending(txn, store);
+    if (result == 0)
+        result = index_scrub_get(txn, &store->scrub);
     index_end(txn);
     return result;
 }

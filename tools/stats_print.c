@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli.h"
 #include "codec/sep.h"
@@ -83,6 +84,31 @@ static void print_compaction(const struct stats_store *store)
                store->failures[i].reason);
 }
 
+static const char *date_text(int64_t seconds, char text[CLI_TEXT])
+{
+    const time_t time = (time_t)seconds;
+    struct tm tm;
+    if (seconds == 0 || gmtime_r(&time, &tm) == NULL ||
+        strftime(text, CLI_TEXT, "%Y-%m-%d %H:%M UTC", &tm) == 0)
+        snprintf(text, CLI_TEXT, "never");
+    return text;
+}
+
+static void print_scrub(const struct index_scrub *scrub)
+{
+    char date[CLI_TEXT], blocks[CLI_TEXT];
+    if (scrub->rounds > 0)
+        printf("  %-13s %10s  blocks checked until %s: %" PRIu64 " damaged, %" PRIu64
+               " packs with a damaged header\n",
+               "scrub", cli_count(scrub->last_blocks, blocks), date_text(scrub->finished_at, date),
+               scrub->last_damaged, scrub->last_damaged_packs);
+    if (scrub->next_block != 0)
+        printf("  %-13s %10s  blocks checked since %s: %" PRIu64 " damaged, %" PRIu64
+               " packs with a damaged header\n",
+               "scrub, now", cli_count(scrub->blocks, blocks), date_text(scrub->started_at, date),
+               scrub->damaged, scrub->damaged_packs);
+}
+
 static bool ends_with(const char *text, const char *end)
 {
     const size_t size = strlen(text), tail = strlen(end);
@@ -114,6 +140,8 @@ static void print_daemon(const struct stats_fields *fields)
         const char *const key = fields->rows[i].key;
         const char *value = fields->rows[i].value;
         uint64_t number;
+        if (strncmp(key, "scrub_", 6) == 0 && strcmp(key, "scrub_state") != 0)
+            continue; /* print_scrub says it better */
         if (cli_parse_u64(value, 0, UINT64_MAX, &number))
             value = ends_with(key, "_ns") ? cli_seconds((double)number * 1e-9, text)
                     : ends_with(key, "_bytes") || ends_with(key, "_limit")
@@ -160,6 +188,7 @@ void stats_print_store(const struct stats_result *result)
              cli_bytes(store->dead_plain, a));
     line_bytes("garbage", store->garbage, rest);
     print_compaction(store);
+    print_scrub(&store->scrub);
     print_methods(store);
     print_daemon(&result->daemon);
 }
@@ -238,6 +267,24 @@ static void json_failures(struct json *json, const struct stats_store *store)
     json_end(json);
 }
 
+static void json_scrub(struct json *json, const struct index_scrub *scrub)
+{
+    json_object(json, "scrub");
+    json_u64(json, "rounds", scrub->rounds);
+    json_u64(json, "started_at", (uint64_t)scrub->started_at);
+    json_u64(json, "finished_at", (uint64_t)scrub->finished_at);
+    json_bool(json, "under_way", scrub->next_block != 0);
+    json_u64(json, "blocks", scrub->blocks);
+    json_u64(json, "bytes", scrub->bytes);
+    json_u64(json, "damaged_blocks", scrub->damaged);
+    json_u64(json, "damaged_packs", scrub->damaged_packs);
+    json_u64(json, "last_blocks", scrub->last_blocks);
+    json_u64(json, "last_bytes", scrub->last_bytes);
+    json_u64(json, "last_damaged_blocks", scrub->last_damaged);
+    json_u64(json, "last_damaged_packs", scrub->last_damaged_packs);
+    json_end(json);
+}
+
 void stats_json_store(struct json *json, const struct stats_result *result)
 {
     const struct stats_store *const store = &result->total;
@@ -288,6 +335,7 @@ void stats_json_store(struct json *json, const struct stats_result *result)
     json_double(json, "on_disk_ratio", cli_ratio(store->logical, on_disk(store)));
     json_methods(json, &store->methods);
     json_failures(json, store);
+    json_scrub(json, &store->scrub);
     json_object(json, "daemon");
     for (size_t i = 0; i < result->daemon.count; i++) {
         uint64_t value;

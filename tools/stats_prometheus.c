@@ -57,6 +57,12 @@ static const struct metric store_metrics[] = {
     STORE("hot_plain_bytes", hot_plain, "Plain bytes of hot blocks."),
     STORE("declined_blocks", declined, "Blocks that compaction could not make smaller."),
     STORE("failed_blocks", failed, "Blocks whose compaction failed."),
+    STORE("scrub_rounds", scrub.rounds, "Times that all blocks were checked."),
+    STORE("scrub_finished_seconds", scrub.finished_at,
+          "When the last complete check of all blocks ended, seconds since the epoch."),
+    STORE("scrub_blocks", scrub.last_blocks, "Blocks that it checked."),
+    STORE("scrub_damaged_blocks", scrub.last_damaged, "Blocks that it found damaged."),
+    STORE("scrub_damaged_packs", scrub.last_damaged_packs, "Packs whose header it found damaged."),
 };
 #define TREE(name, field, help)                                                                    \
     {                                                                                              \

@@ -220,7 +220,7 @@ static void test_dedup(void **state)
 {
     struct mounted *m = *state;
     struct fs_inode *a = file_create(m, "a"), *b = file_create(m, "b"), *c = file_create(m, "c");
-    uint8_t data[6 * BLOCK];
+    uint8_t data[6 * BLOCK], buffer[BLOCK];
     struct index_extent first;
 
     fill(data, sizeof(data), 8);
@@ -234,18 +234,35 @@ static void test_dedup(void **state)
     first = extent_get(m, a->ino, 3);
     assert_int_equal(extent_get(m, b->ino, 3).block, first.block);
 
-    /* a damaged block is not shared: its bytes are stored anew, and only the old files suffer */
+    /* a damaged block is stored again when its bytes are written, for all files that refer to it */
     fs_cache_drop(m->fs.cache);
     damage_block(m, first.block);
     write_all(m, c, data, sizeof(data), 0);
     c = again(m, c);
-    assert_int_not_equal(extent_get(m, c->ino, 3).block, first.block);
+    assert_int_equal(extent_get(m, c->ino, 3).block, first.block);
     assert_int_equal(extent_get(m, c->ino, 2).block, extent_get(m, a->ino, 2).block);
+    assert_int_equal(m->fs.counters.blocks_healed, 1);
+    assert_int_equal(m->fs.counters.blocks_deduplicated, 11);
+    assert_int_equal(space_get(m).blocks, 6);
+    fs_cache_drop(m->fs.cache);
     expect(m, c, data, sizeof(data), 0);
-    write_all(m, a, data + 3 * BLOCK, BLOCK, 3 * BLOCK); /* leave no damage for the final check */
-    write_all(m, b, data + 3 * BLOCK, BLOCK, 3 * BLOCK);
-    a = again(m, a);
-    b = again(m, b);
+    expect(m, a, data, sizeof(data), 0);
+    expect(m, b, data, sizeof(data), 0);
+    /* ... and what the cache holds of it does not count as stored; now it is one whole block */
+    damage_block(m, first.block);
+    write_all(m, c, data + 3 * BLOCK, BLOCK, 3 * BLOCK);
+    c = again(m, c);
+    assert_int_equal(m->fs.counters.blocks_healed, 2);
+    fs_cache_drop(m->fs.cache);
+    expect(m, a, data, sizeof(data), 0);
+    /* a block whose length or hash differs heals nothing */
+    damage_block(m, first.block);
+    write_all(m, c, data + 3 * BLOCK, BLOCK - 1, 3 * BLOCK + 1);
+    fs_cache_drop(m->fs.cache);
+    assert_int_equal(fs_file_read(&m->fs, a, NULL, buffer, BLOCK, 3 * BLOCK), -EIO);
+    write_all(m, c, data + 3 * BLOCK, BLOCK, 3 * BLOCK); /* leave no damage for the final check */
+    c = again(m, c);
+    assert_int_equal(m->fs.counters.blocks_healed, 3);
     expect(m, a, data, sizeof(data), 0);
     fs_inode_drop(&m->fs, a);
     fs_inode_drop(&m->fs, b);

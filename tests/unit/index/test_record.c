@@ -205,6 +205,13 @@ static int read_state(const MDB_val *key, const MDB_val *value)
     return index_record_get_state(value, &read);
 }
 
+static int read_scrub(const MDB_val *key, const MDB_val *value)
+{
+    struct index_scrub read;
+    (void)key;
+    return index_record_get_scrub(value, &read);
+}
+
 struct sample {
     const char *name;
     reader_fn read;
@@ -241,6 +248,8 @@ static size_t make_samples(struct sample *s)
     const struct index_pack pack = {.id = 3, .class = 1, .sealed = true, .size = 1000, .live = 500};
     const struct index_state state = {
         .next_ino = 2, .next_block = 3, .next_pack = 4, .clean = true, .counters = {.logical = 99}};
+    const struct index_scrub scrub = {
+        .started_at = 1, .finished_at = 2, .next_block = 3, .rounds = 4, .last_damaged_packs = 5};
 
     s[n] = (struct sample){.name = "inode", .read = read_inode, .open_ended = true};
     index_key_one(&s[n].key, inode.ino);
@@ -267,6 +276,8 @@ static size_t make_samples(struct sample *s)
     index_record_number(&s[n++].record, 123456);
     s[n] = (struct sample){.name = "state", .read = read_state};
     index_record_state(&s[n++].record, &state);
+    s[n] = (struct sample){.name = "scrub", .read = read_scrub};
+    index_record_scrub(&s[n++].record, &scrub);
     return n;
 }
 
@@ -360,6 +371,10 @@ static void golden_records(void **state)
          "01010000000000000000000000000000000000000000020000000000000003000000000000000400000000000"
          "00000000000000000000000000000000000000000000000000000000000630000000000000000000000000000"
          "00"},
+        {"scrub", "",
+         "0101000000000000000200000000000000030000000000000000000000000000000400000000000000000000"
+         "0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000"
+         "0000000000000000000500000000000000"},
     };
     static struct sample samples[16];
     char text[512];

@@ -69,6 +69,8 @@ static void test_json(void **state)
         "\"failed_blocks\": 0,",
         "\"codec\": \"raw\",",
         "\"model\": null,",
+        "\"rounds\": 0,",
+        "\"under_way\": false,",
         "\"daemon\": {},",
         "\"error\": null",
     };
