@@ -39,6 +39,7 @@ const struct index_io index_io_system = {
     .fdopendir = fdopendir,
     .readdir = readdir,
     .closedir = closedir,
+    .fadvise = posix_fadvise,
     .realpath = realpath,
     .env_open = mdb_env_open,
     .env_sync = mdb_env_sync,

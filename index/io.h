@@ -41,6 +41,7 @@ struct index_io {
     DIR *(*fdopendir)(int fd);
     struct dirent *(*readdir)(DIR *dir);
     int (*closedir)(DIR *dir);
+    int (*fadvise)(int fd, off_t offset, off_t size, int advice); /* returns a positive errno */
     char *(*realpath)(const char *path, char *resolved);
     int (*env_open)(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode);
     int (*env_sync)(MDB_env *env, int force);

@@ -169,11 +169,11 @@ void index_scrub_read(struct index *index, struct index_scrub_batch *batch, cons
         }
         if (record->fd < 0)
             continue;
-        (void)posix_fadvise(record->fd, (off_t)at->offset, (off_t)size, POSIX_FADV_DONTNEED);
+        (void)index->io->fadvise(record->fd, (off_t)at->offset, (off_t)size, POSIX_FADV_DONTNEED);
         const ssize_t got = index_io_read(index->io, record->fd, batch->buffer, size, at->offset);
         record->error = index_record_judge(&record->block, batch->buffer, got, NULL, &record->kind,
                                            record->reason, sizeof record->reason);
-        (void)posix_fadvise(record->fd, (off_t)at->offset, (off_t)size, POSIX_FADV_DONTNEED);
+        (void)index->io->fadvise(record->fd, (off_t)at->offset, (off_t)size, POSIX_FADV_DONTNEED);
     }
 }
 

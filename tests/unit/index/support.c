@@ -555,6 +555,7 @@ const struct index_io fault_io = {
     .fdopendir = fault_fdopendir,
     .readdir = fault_readdir,
     .closedir = closedir,
+    .fadvise = posix_fadvise,
     .realpath = fault_realpath,
     .env_open = fault_env_open,
     .env_sync = fault_env_sync,
