@@ -155,6 +155,8 @@ struct compact_pass {
     uint8_t *scratch;      /* one block */
     uint64_t scratch_id;   /* block decoded there, 0 = none */
     uint32_t scratch_size; /* its bytes */
+    uint64_t
+        damaged_id; /* block that could not be decoded there last: its other pieces are lost too */
     uint64_t uncommitted;  /* bytes appended since the last commit */
     uint64_t committed_at; /* monotonic ms */
     uint64_t pathed_at;    /* when the status got its path, monotonic ms */

@@ -163,13 +163,29 @@ static int read_source(struct compact_pass *pass, struct compact_unit *unit)
     return error;
 }
 
+/* Failed or declined since it was planned: several extents may name one block. */
+static bool tried_meanwhile(struct compact_pass *pass, uint64_t id, struct sep_method method)
+{
+    struct index_pending pending;
+    struct index_txn *txn;
+    bool tried;
+
+    if (index_begin(pass->fs->index, INDEX_READ, &txn) != 0)
+        return false;
+    tried = index_pending_get(txn, id, &pending) == 0 && pending.codec == method.codec &&
+            pending.level == method.level;
+    index_end(txn);
+    return tried;
+}
+
 int compact_feed(struct compact_pass *pass, const struct compact_item *item)
 {
     struct compact_unit unit = {
         .ino = item->ino, .number = item->extent.number, .method = item->method};
     int error;
 
-    if (in_flight(pass, item->extent.block))
+    if (in_flight(pass, item->extent.block) ||
+        (item->references > 1 && tried_meanwhile(pass, item->extent.block, item->method)))
         return 0;
     error = look_up(pass, item->extent.block, &unit.block);
     if (error == -EUCLEAN) {

@@ -189,10 +189,15 @@ static int lay(struct compact_layout *layout, struct compact_unit *unit,
     const struct index_extent *extent = &item->extent;
     uint32_t offset = unit->block.plain_size;
     int64_t equal;
-    int error = load(layout->pass, item);
+    int error;
 
-    if (error == -EIO)
+    if (layout->pass->damaged_id == extent->block)
+        return 0;
+    error = load(layout->pass, item);
+    if (error == -EIO) {
+        layout->pass->damaged_id = extent->block;
         return compact_decline(layout->pass, extent->block, unit->method, EIO, "damaged record");
+    }
     if (error == -ENOENT || error == -ESTALE)
         return 0;
     if (error != 0)
