@@ -105,14 +105,15 @@ static void insert(struct sep_primed_choice *choices, unsigned *count, unsigned 
 }
 
 unsigned sep_knowledge_propose(const struct sep_context *context, const uint8_t *plain, size_t size,
-                               bool fast, struct sep_primed_choice *choices, unsigned most)
+                               bool fast, bool with_net, struct sep_primed_choice *choices,
+                               unsigned most)
 {
     unsigned count = 0;
 
     for (unsigned k = 0; k < context->model_count; k++) {
         const struct sep_model *model = context->models[k].model;
         unsigned knows;
-        const bool has_net = sep_knowledge_net(context, model, &knows) != NULL;
+        const bool has_net = with_net && sep_knowledge_net(context, model, &knows) != NULL;
 
         for (unsigned s = 0; s < model->state_count && context->models[k].encode; s++) {
             const struct sep_primed *primed = model->state[s];

@@ -35,8 +35,9 @@ struct sep_primed_choice {
 };
 
 /* The states that look most like PLAIN, best first, among those that the context encodes with, and
- * either fast profiles or full ones; at most MOST. Returns their number. */
+ * either fast profiles or full ones, with nets or only without; at most MOST. Returns their number. */
 unsigned sep_knowledge_propose(const struct sep_context *context, const uint8_t *plain, size_t size,
-                               bool fast, struct sep_primed_choice *choices, unsigned most);
+                               bool fast, bool with_net, struct sep_primed_choice *choices,
+                               unsigned most);
 
 #endif

@@ -24,7 +24,7 @@
 #define RATE_BIAS_END   60u
 
 /* Weight of the net's row at the start of a block, 20 fraction bits. */
-#define START_NET (350 << 10)
+#define START_NET (240 << 10)
 
 /* Record patches of a block without a stride look at 32-bit words. */
 #define DEFAULT_STRIDE 4u

@@ -11,7 +11,7 @@ const struct sep_profile sep_profiles[SEP_PROFILE_COUNT] = {
     [SEP_PROFILE_GENERIC] = {
         .name = "generic",
         .experts = 14,
-        .spare = 3,
+        .spare = 8,
         .patch = {
             SEP_PATCH_ORDER0, SEP_PATCH_FORMAT, SEP_PATCH_ORDER2, SEP_PATCH_ORDER3,
             SEP_PATCH_ORDER4, SEP_PATCH_ORDER8, SEP_PATCH_WORD, SEP_PATCH_WORD2,

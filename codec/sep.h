@@ -58,7 +58,8 @@ const char *sep_status_text(enum sep_status status);
 struct sep_method {
     uint8_t codec; /* enum sep_codec */
     uint8_t level; /* zstd 1..19 (default 3), lz4 1..12 (default 1), raw 0; sep 1..9 (default 5):
-                      1 to 3 are one fast setting, 4 to 9 one full setting */
+                      1 is the fastest, 2 and 3 add the net of a
+                      model to it, 4 to 9 are one full setting */
 };
 
 /* Parses "raw", "lz4", "lz4:N", "zstd", "zstd:N", "sep", "sep:N".

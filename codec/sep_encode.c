@@ -2,8 +2,8 @@
  *
  * sep_encode.c - encodes one SEP block: choice of profile, stride and transform, then the model.
  *
- * Levels. 1 to 3: fast profiles, one vector of experts. 4 to 9: full profiles, two vectors. No more
- * than two are offered: neither more experts nor choosing on the whole block instead of a sample
+ * Levels. 1: fast profiles, one vector of experts, no net. 2 and 3: the same with the net of a model.
+ * 4 to 9: full profiles, two vectors, with the net. No more than these are offered: neither more experts nor choosing on the whole block instead of a sample
  * made blocks measurably smaller (docs/notes/codec.md).
  */
 #include <stdbool.h>
@@ -17,6 +17,7 @@
 #define DYNAMIC_MAX    3u /* candidates without a model */
 #define PRIMED_MAX     2u /* primed states worth a trial */
 #define CANDIDATES_MAX (DYNAMIC_MAX * (2u + PRIMED_MAX))
+#define LEVEL_NET      2u          /* first level that may use a net */
 #define LEVEL_FULL     4u          /* first level with the full profiles */
 #define SAMPLE_SIZE    (12u << 10) /* bytes coded to compare candidates; shorter blocks whole */
 
@@ -123,8 +124,8 @@ static unsigned propose(const struct sep_context *context, uint8_t level, const 
 
     sep_analyse(plain, size, &analysis);
     dynamic_count = propose_dynamic(&analysis, level, dynamic);
-    primed_count =
-        sep_knowledge_propose(context, plain, size, level < LEVEL_FULL, primed, PRIMED_MAX);
+    primed_count = sep_knowledge_propose(context, plain, size, level < LEVEL_FULL,
+                                         level >= LEVEL_NET, primed, PRIMED_MAX);
     for (unsigned p = 0; p < primed_count; p++) {
         const struct sep_primed *state = primed[p].model->state[primed[p].state];
 
@@ -143,7 +144,7 @@ static unsigned propose(const struct sep_context *context, uint8_t level, const 
             count++;
         }
     }
-    owner = sep_knowledge_any_net(context);
+    owner = level >= LEVEL_NET ? sep_knowledge_any_net(context) : NULL;
     if (owner != NULL)
         knowledge.net = sep_knowledge_net(context, owner, &knows);
     for (unsigned d = 0; d < dynamic_count && owner != NULL; d++) {
