@@ -32,6 +32,7 @@ enum mark_kind {
     MARK_NAMES,      /* all names of ACTOR */
     MARK_SYNCED,     /* and the contents of FILE */
     MARK_ALL,        /* and of all its files */
+    MARK_REPAIRED,   /* nothing is damaged any more */
     MARK_CONF_SET,   /* the setting has the value SEED */
     /* Intentions: names. Each is one transaction. */
     MARK_MKDIR,    /* the directory of ACTOR */
@@ -46,6 +47,7 @@ enum mark_kind {
     MARK_TRUNCATE, /* to OFFSET bytes */
     MARK_ZERO,     /* a hole at OFFSET of LENGTH bytes, the size is kept */
     MARK_COPY,     /* LENGTH bytes at SEED of file TO, to OFFSET */
+    MARK_DAMAGE,   /* records that follow from others are to become wrong */
     MARK_CONF,     /* the setting is to have the value SEED */
     MARK_INO       /* no intention: FILE has the number SEED */
 };

@@ -17,12 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "powercut_disk.h"
 #include "powercut_replay.h"
 
-#define CUTS_MIN 50u /* of a run */
+#define CUTS_MIN        50u /* of a run */
+#define SCRIPT_SESSIONS 16u /* at most: nested ones are numbered from here */
 
 struct run {
     struct replay_options replay;
@@ -32,6 +34,8 @@ struct run {
     const char *log, *keep;
     char scratch[256];
     bool self_test;
+    unsigned long least; /* points */
+    struct replay_result total;
 };
 
 static const struct lose {
@@ -47,26 +51,31 @@ static const struct lose {
 
 /* ---- options ---------------------------------------------------------------------------------------- */
 
-enum { SYNCS = 256, OTHERS, VARIANTS, NESTED, SESSIONS, JOBS, STEPS, LOSE, POINT, VARIANT, KEEP };
+enum {
+    SYNCS = 256,
+    OTHERS,
+    VARIANTS,
+    NESTED,
+    SESSIONS,
+    JOBS,
+    STEPS,
+    LOSE,
+    POINT,
+    VARIANT,
+    KEEP,
+    LEAST
+};
 
 static const struct option long_options[] = {
-    {"workload", required_argument, NULL, 'w'},
-    {"seed", required_argument, NULL, 's'},
-    {"runs", required_argument, NULL, 'r'},
-    {"log", required_argument, NULL, 'l'},
-    {"self-test", no_argument, NULL, 't'},
-    {"syncs", required_argument, NULL, SYNCS},
-    {"others", required_argument, NULL, OTHERS},
-    {"variants", required_argument, NULL, VARIANTS},
-    {"nested", required_argument, NULL, NESTED},
-    {"sessions", required_argument, NULL, SESSIONS},
-    {"jobs", required_argument, NULL, JOBS},
-    {"steps", required_argument, NULL, STEPS},
-    {"lose", required_argument, NULL, LOSE},
-    {"point", required_argument, NULL, POINT},
-    {"variant", required_argument, NULL, VARIANT},
-    {"keep", required_argument, NULL, KEEP},
-    {NULL, 0, NULL, 0},
+    {"workload", required_argument, NULL, 'w'},    {"seed", required_argument, NULL, 's'},
+    {"runs", required_argument, NULL, 'r'},        {"log", required_argument, NULL, 'l'},
+    {"self-test", no_argument, NULL, 't'},         {"syncs", required_argument, NULL, SYNCS},
+    {"others", required_argument, NULL, OTHERS},   {"variants", required_argument, NULL, VARIANTS},
+    {"nested", required_argument, NULL, NESTED},   {"sessions", required_argument, NULL, SESSIONS},
+    {"jobs", required_argument, NULL, JOBS},       {"steps", required_argument, NULL, STEPS},
+    {"lose", required_argument, NULL, LOSE},       {"point", required_argument, NULL, POINT},
+    {"variant", required_argument, NULL, VARIANT}, {"keep", required_argument, NULL, KEEP},
+    {"least", required_argument, NULL, LEAST},     {NULL, 0, NULL, 0},
 };
 
 static int usage(void)
@@ -77,12 +86,13 @@ static int usage(void)
             "  --seed=N       of the first run (1)\n"
             "  --runs=N       each with the next seed (1)\n"
             "  --sessions=N   of the workload in a run (4)\n"
-            "  --steps=N      of each of its two threads in a session (60)\n"
+            "  --steps=N      of each of its two threads in a session (60); 0: the script\n"
             "  --syncs=N      of 1,000 points around syncs and promises (300)\n"
             "  --others=N     of 1,000 other points (30)\n"
             "  --variants=N   random ones at each point (2)\n"
             "  --nested=N     of 1,000 points, from which work goes on (10)\n"
             "  --jobs=N       processes (2)\n"
+            "  --least=N      points, fewer are a failure (0)\n"
             "  --lose=KIND    syncs that do nothing: packs, index, meta, directories, others\n"
             "  --self-test    each of these must be found\n");
     return 2;
@@ -147,6 +157,9 @@ static bool set_option(struct run *run, int option, const char *text)
     case VARIANT:
         run->variant = (unsigned)number;
         break;
+    case LEAST:
+        run->least = number;
+        break;
     case KEEP:
         run->keep = text;
         break;
@@ -194,8 +207,50 @@ static bool record(const struct run *run, char log[512])
     return complete;
 }
 
+static unsigned long points_of(const struct replay_result *result)
+{
+    return atomic_load(&result->syncs) + atomic_load(&result->others);
+}
+
+static void print_counts(const struct run *run, const struct replay_result *result,
+                         unsigned long failures)
+{
+    if (run->steps == 0)
+        printf("script: ");
+    else
+        printf("seed %ju: ", (uintmax_t)run->replay.seed);
+    printf("%lu points, %lu cuts, work went on from %lu, %lu failures\n", points_of(result),
+           atomic_load(&result->cuts), atomic_load(&result->nested), failures);
+    fflush(stdout);
+}
+
+static void add_counts(struct replay_result *total, const struct replay_result *result)
+{
+    total->syncs += result->syncs;
+    total->others += result->others;
+    total->cuts += result->cuts;
+    total->nested += result->nested;
+    total->nested_cuts += result->nested_cuts;
+    total->recoveries += result->recoveries;
+    total->lost += result->lost;
+    total->kept += result->kept;
+    total->torn += result->torn;
+    total->sectors += result->sectors;
+}
+
+static void print_total(const struct run *run, double seconds)
+{
+    const struct replay_result *const t = &run->total;
+    printf(
+        "%lu cut points (%lu around syncs and promises, %lu between), %lu cuts, %.0f s\n"
+        "of what no sync had covered: %lu operations lost, %lu kept, %lu torn (%lu sectors lost)\n"
+        "work went on from %lu cuts, with %lu cuts in it, %lu of them in recovery\n",
+        points_of(t), t->syncs, t->others, t->cuts, seconds, t->lost, t->kept, t->torn, t->sectors,
+        t->nested, t->nested_cuts, t->recoveries);
+}
+
 /* Failures of one run. */
-static unsigned long run_once(const struct run *run)
+static unsigned long run_once(struct run *run)
 {
     struct replay_result *const result = replay_result_new();
     char log[512];
@@ -207,20 +262,31 @@ static unsigned long run_once(const struct run *run)
         fprintf(stderr, "powercut: so few cuts show nothing\n");
         failures = 1;
     }
-    printf("seed %ju: %lu points, %lu cuts, work went on from %lu, %lu failures\n",
-           (uintmax_t)run->replay.seed, atomic_load(&result->points), atomic_load(&result->cuts),
-           atomic_load(&result->nested), failures);
-    fflush(stdout);
+    print_counts(run, result, failures);
+    add_counts(&run->total, result);
     if (failures == 0)
         unlink(log);
     return failures;
 }
 
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
 static unsigned long run_all(struct run *run)
 {
+    const double begin = seconds_now();
     unsigned long failures = 0;
     for (unsigned i = 0; i < run->runs && failures == 0; i++, run->replay.seed++)
         failures += run_once(run);
+    print_total(run, seconds_now() - begin);
+    if (failures == 0 && points_of(&run->total) < run->least) {
+        fprintf(stderr, "powercut: less than %lu points\n", run->least);
+        failures = 1;
+    }
     return failures;
 }
 
@@ -266,6 +332,8 @@ int main(int argc, char **argv)
         if (!set_option(&run, option, optarg))
             return usage();
     }
+    if (run.steps == 0)
+        run.replay.sessions = SCRIPT_SESSIONS;
     if (optind != argc || (run.keep != NULL ? run.log == NULL : run.replay.workload == NULL))
         return usage();
     if (run.keep != NULL) {

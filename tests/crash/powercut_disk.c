@@ -74,6 +74,7 @@ struct cut {
     unsigned keep, tear; /* of 8 operations, with ANY */
     bool noise;          /* in the place of lost data behind the end of a file, not zeros */
     bool sizes;          /* of lost writes may survive */
+    struct disk_fates *fates;
 };
 
 static void die(const char *what)
@@ -155,6 +156,8 @@ static void apply_torn(struct bytes *bytes, const struct operation *operation, s
         step = step < entry->size - done ? step : entry->size - done;
         if (powercut_random(&cut->random) % 2 == 0)
             put(bytes, entry->offset + done, operation->payload + done, step);
+        else
+            cut->fates->sectors++;
         done += step;
     }
 }
@@ -364,7 +367,7 @@ static struct cut choose(const struct disk *disk, uint64_t seed, unsigned varian
 }
 
 /* The fate of operation I of COUNT; *last: a random number for the object. */
-static enum fate fate_of(struct cut *cut, size_t i, size_t count, uint64_t last)
+static enum fate choose_fate(struct cut *cut, size_t i, size_t count, uint64_t last)
 {
     const uint64_t dice = powercut_random(&cut->random) % 8;
     switch (cut->kind) {
@@ -381,6 +384,15 @@ static enum fate fate_of(struct cut *cut, size_t i, size_t count, uint64_t last)
     default:
         return dice < cut->tear ? TORN : dice < cut->keep + cut->tear ? KEPT : LOST;
     }
+}
+
+static enum fate fate_of(struct cut *cut, size_t i, size_t count, uint64_t last)
+{
+    const enum fate fate = choose_fate(cut, i, count, last);
+    cut->fates->lost += fate == LOST;
+    cut->fates->kept += fate == KEPT;
+    cut->fates->torn += fate == TORN;
+    return fate;
 }
 
 static void cut_file(struct cut *cut, const struct object *object, struct bytes *bytes)
@@ -466,9 +478,11 @@ static void write_directory(struct cut *cut, const struct object *object, int di
     close(dir);
 }
 
-void disk_cut(const struct disk *disk, uint64_t seed, unsigned variant, const char *directory)
+void disk_cut(const struct disk *disk, uint64_t seed, unsigned variant, const char *directory,
+              struct disk_fates *fates)
 {
     struct cut cut = choose(disk, seed, variant);
+    cut.fates = fates;
     const int dir = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
         die(directory);

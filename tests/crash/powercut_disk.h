@@ -38,7 +38,13 @@ enum disk_variant {
     DISK_EVERYTHING = 1, /* as if the process was killed */
     DISK_RANDOM = 2
 };
-/* Makes DIRECTORY, which is empty, what is found after a power cut now. */
-void disk_cut(const struct disk *disk, uint64_t seed, unsigned variant, const char *directory);
+/* What cuts did to the operations that no sync had covered. */
+struct disk_fates {
+    unsigned long lost, kept, torn;
+    unsigned long sectors; /* of torn writes, that did not arrive */
+};
+/* Makes DIRECTORY, which is empty, what is found after a power cut now. Adds to *fates. */
+void disk_cut(const struct disk *disk, uint64_t seed, unsigned variant, const char *directory,
+              struct disk_fates *fates);
 
 #endif

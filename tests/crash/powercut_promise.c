@@ -42,7 +42,7 @@ struct actor {
 };
 
 struct promise {
-    bool opened;
+    bool opened, damaged;
     uint32_t count;
     struct actor *actors[POWERCUT_ACTORS];
     uint64_t *conf; /* the one promised last, and those intended since */
@@ -297,12 +297,20 @@ static void match_all(struct match *m, const struct file *file, uint32_t floor)
     free(state);
 }
 
+static bool is_like(const struct contents *state, const uint8_t *data, uint64_t size)
+{
+    return size == state->size && memcmp(state->data, data, size) == 0;
+}
+
 bool promise_contents(const struct promise *promise, uint32_t actor, uint32_t number,
                       uint32_t floor, const uint8_t *data, uint64_t size, char *text,
                       size_t text_size)
 {
     static struct match m;
     const struct file *const file = &promise->actors[actor]->files[number];
+    if (is_like(file->now, data, size) ||
+        (file->promised >= floor && is_like(file->base, data, size)))
+        return true; /* mostly; the rest takes longer */
     m = (struct match){
         .data = data, .size = size, .least = UINT64_MAX, .bytewise = is_bytewise(file)};
     if (size > POWERCUT_FILE_MAX)
@@ -352,6 +360,11 @@ bool promise_opened(const struct promise *promise)
     return promise->opened;
 }
 
+bool promise_damaged(const struct promise *promise)
+{
+    return promise->damaged;
+}
+
 uint32_t promise_actors(const struct promise *promise)
 {
     return promise->count;
@@ -363,6 +376,10 @@ void promise_mark(struct promise *promise, const struct mark *m)
     switch (m->kind) {
     case MARK_OPENED:
         promise->opened = true;
+        break;
+    case MARK_DAMAGE:
+    case MARK_REPAIRED:
+        promise->damaged = m->kind == MARK_DAMAGE;
         break;
     case MARK_CONF_SET:
         promise_conf_set(promise, m->seed);

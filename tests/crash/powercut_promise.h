@@ -31,6 +31,8 @@ void promise_free(struct promise *promise);
 void promise_mark(struct promise *promise, const struct mark *mark);
 
 bool promise_opened(const struct promise *promise);
+/* Whether the store may be damaged: then a repair must make it good. */
+bool promise_damaged(const struct promise *promise);
 uint32_t promise_actors(const struct promise *promise); /* all are below */
 /* Operations on names: *least that must be there, *most that may. */
 void promise_range(const struct promise *promise, uint32_t actor, uint32_t *least, uint32_t *most);

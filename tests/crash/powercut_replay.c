@@ -25,7 +25,8 @@
 #define CHECK_SECONDS     120u /* before a look at a store counts as hung */
 #define AGAIN             8u   /* one store in so many is opened twice */
 #define NESTED_STEPS      12u
-#define NESTED_SHARE      40u /* of 1,000 points of a nested log */
+#define NESTED_SHARE      40u  /* of 1,000 points of a nested log */
+#define RECOVERY_SHARE    500u /* of those at which the store is being opened */
 #define JOBS_MAX          64u
 #define PATH              512u
 
@@ -45,6 +46,7 @@ struct job {
     uint64_t point;
     unsigned number, variant;
     bool nested;
+    bool opened; /* in a nested log: the session has the store */
 };
 
 static void die(const char *what)
@@ -128,17 +130,20 @@ static uint64_t hash(uint64_t seed, uint64_t point, uint64_t what)
     return powercut_random(&state);
 }
 
-static bool chosen(const struct job *job, const struct record_entry *entry, const struct mark *mark)
+static bool around_sync(const struct record_entry *entry, const struct mark *mark)
+{
+    return entry->type == RECORD_SYNC || entry->type == RECORD_SYNCED ||
+           entry->type == RECORD_WRITTEN || (mark != NULL && mark->kind <= MARK_CONF_SET);
+}
+
+static bool chosen(const struct job *job, bool sync)
 {
     const struct replay_options *const o = job->options;
-    const bool around_sync = entry->type == RECORD_SYNC || entry->type == RECORD_SYNCED ||
-                             entry->type == RECORD_WRITTEN ||
-                             (mark != NULL && mark->kind <= MARK_CONF_SET);
-    unsigned share = around_sync ? o->syncs : o->others;
+    unsigned share = sync ? o->syncs : o->others;
     if (!promise_opened(job->promise)) /* creation is short, and happens once in a log */
         share = 1000;
-    if (job->nested && share > NESTED_SHARE)
-        share = NESTED_SHARE;
+    if (job->nested)
+        share = !job->opened ? RECOVERY_SHARE : share < NESTED_SHARE ? share : NESTED_SHARE;
     return hash(o->seed, job->point, 1) % 1000 < share;
 }
 
@@ -164,10 +169,15 @@ static bool ended(const struct job *job)
 /* A cut, in a directory of its own. */
 static void make_cut(const struct job *job)
 {
+    struct disk_fates fates = {0};
     replay_remove(job->directory);
     if (mkdir(job->directory, 0700) < 0)
         die(job->directory);
-    disk_cut(job->disk, job->options->seed, job->variant, job->directory);
+    disk_cut(job->disk, job->options->seed, job->variant, job->directory, &fates);
+    atomic_fetch_add(&job->result->lost, fates.lost);
+    atomic_fetch_add(&job->result->kept, fates.kept);
+    atomic_fetch_add(&job->result->torn, fates.torn);
+    atomic_fetch_add(&job->result->sectors, fates.sectors);
 }
 
 static void look(struct job *job, unsigned variant)
@@ -184,6 +194,10 @@ static void look(struct job *job, unsigned variant)
         fail(job, text);
     alarm(0);
     atomic_fetch_add(&job->result->cuts, 1);
+    if (job->nested)
+        atomic_fetch_add(&job->result->nested_cuts, 1);
+    if (job->nested && !job->opened)
+        atomic_fetch_add(&job->result->recoveries, 1);
 }
 
 static void go_through(struct job *job, const char *path);
@@ -197,6 +211,7 @@ static void look_nested(struct job *outer)
     outer->variant = DISK_RANDOM + (unsigned)(hash(o->seed, outer->point, 2) % 1000);
     make_cut(outer);
     job.nested = true;
+    job.opened = false;
     job.number = 0;
     snprintf(job.where, sizeof job.where, ", point %" PRIu64 ", variant %u, going on", outer->point,
              outer->variant);
@@ -239,7 +254,14 @@ static void fork_nested(struct job *job)
         unlink(log);
 }
 
-static void look_at_point(struct job *job)
+/* A damaged store is not worked on. */
+static bool goes_on(const struct job *job)
+{
+    return !job->nested && job->options->workload != NULL && !promise_damaged(job->promise) &&
+           hash(job->options->seed, job->point, 5) % 1000 < job->options->nested && !ended(job);
+}
+
+static void look_at_point(struct job *job, bool sync)
 {
     const struct replay_options *const o = job->options;
     look(job, DISK_NOTHING);
@@ -248,9 +270,8 @@ static void look_at_point(struct job *job)
     const unsigned variants = promise_opened(job->promise) ? o->variants : CREATION_VARIANTS;
     for (unsigned i = 0; i < variants; i++)
         look(job, DISK_RANDOM + i);
-    atomic_fetch_add(&job->result->points, 1);
-    if (!job->nested && o->workload != NULL && hash(o->seed, job->point, 5) % 1000 < o->nested &&
-        !ended(job))
+    atomic_fetch_add(sync ? &job->result->syncs : &job->result->others, 1);
+    if (goes_on(job))
         fork_nested(job);
 }
 
@@ -273,8 +294,10 @@ static void go_through(struct job *job, const char *path)
         if (promise_opened(job->promise))
             disk_lose(job->disk, job->options->lose);
         started = started || entry.type == RECORD_BASE;
-        if (started && chosen(job, &entry, marked ? &mark : NULL) && count++ % jobs == job->number)
-            look_at_point(job);
+        job->opened = job->opened || (marked && mark.kind == MARK_OPENED);
+        const bool sync = around_sync(&entry, marked ? &mark : NULL);
+        if (started && chosen(job, sync) && count++ % jobs == job->number)
+            look_at_point(job, sync);
     }
     close_log(&log);
 }
@@ -348,9 +371,10 @@ void replay_keep(const struct replay_options *options, const char *log, uint64_t
                  unsigned variant, const char *directory)
 {
     struct disk *const disk = disk_at(options, log, point);
+    struct disk_fates fates = {0};
     if (mkdir(directory, 0700) < 0)
         die(directory);
-    disk_cut(disk, options->seed, variant, directory);
+    disk_cut(disk, options->seed, variant, directory, &fates);
     disk_free(disk);
 }
 

@@ -26,7 +26,12 @@ struct replay_options {
 
 /* Shared by the processes. */
 struct replay_result {
-    atomic_ulong points, cuts, nested, failures;
+    atomic_ulong syncs, others; /* points around syncs and promises, and between them */
+    atomic_ulong cuts;
+    atomic_ulong nested;                    /* cuts from which sessions went on */
+    atomic_ulong nested_cuts, recoveries;   /* cuts in these; of them: while the store was opened */
+    atomic_ulong lost, kept, torn, sectors; /* struct disk_fates */
+    atomic_ulong failures;
     char first[512]; /* failure */
 };
 

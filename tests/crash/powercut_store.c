@@ -17,6 +17,7 @@
 #include "fs/file.h"
 #include "fs/reaper.h"
 #include "index/internal.h"
+#include "powercut_decode.h"
 
 #define ENTRIES 64u /* of a directory, at most */
 
@@ -255,13 +256,28 @@ static void check_conf(struct found *f)
 
 /* ---- the whole -------------------------------------------------------------------------------------- */
 
+static void on_repaired(void *arg, const struct index_problem *problem)
+{
+    if (problem->state == INDEX_PROBLEM_LOST)
+        bad(arg, "repair loses %s: %s", problem->kind, problem->text);
+}
+
+/* The passes of sepfs-fsck --deep; of sepfs-fsck -y before, when there may be damage. */
+static int check(struct found *f)
+{
+    const struct index_check repair = {.repair = true, .problem = on_repaired, .arg = f};
+    const struct index_check deep = {
+        .scrub = true, .decode = powercut_decode, .problem = on_problem, .arg = f};
+    int error = index_commit(f->index); /* what opening finished: sums are stored by commits */
+    if (error == 0 && promise_damaged(f->promise))
+        error = index_check(f->index, &repair);
+    return error == 0 ? index_check(f->index, &deep) : error;
+}
+
 static void look(struct found *f)
 {
-    const struct index_check check = {.scrub = true, .problem = on_problem, .arg = f};
     struct fs_options options;
-    int error = index_commit(f->index); /* what opening finished: sums are stored by commits */
-    if (error == 0)
-        error = index_check(f->index, &check);
+    int error = check(f);
     if (error != 0)
         bad(f, "check: %s", strerror(-error));
     fs_options_init(&options);
