@@ -34,6 +34,20 @@ for command; do
         bad "$name.$section: man page not installed"
 done
 
+for file in bash-completion/completions/sepfs zsh/site-functions/_sepfs \
+    fish/vendor_completions.d/sepfs.fish; do
+    [ -s "$root$prefix/share/$file" ] || bad "share/$file: not installed"
+done
+for unit in sepfs-compact@.service sepfs-compact@.timer sepfs-scrub@.service sepfs-scrub@.timer; do
+    path=$(find "$root" -path "*/systemd/system/$unit")
+    [ -n "$path" ] || bad "$unit: not installed"
+    ! grep -q '@[a-z]*@' "$path" || bad "$unit: a place was not filled in"
+    if [ "${unit#*.}" = service ]; then
+        command=$(sed -n 's/^ExecStart=\([^ ]*\) .*/\1/p' "$path")
+        [ -x "$root$command" ] || bad "$unit: $command: not installed"
+    fi
+done
+
 [ -f "$root$prefix/include/sep.h" ] || bad "sep.h: not installed"
 pc=$(find "$root$prefix" -name libsep.pc)
 [ -n "$pc" ] || bad "libsep.pc: not installed"
