@@ -171,21 +171,15 @@ static void hold_rate(struct fs_scrub *scrub, uint64_t bytes, uint64_t begin)
 
 /* ---- the position ---------------------------------------------------------------------------- */
 
-/* Puts the position into the index; durable with its next commit. A copy is taken under the mutex,
- * the index is used outside. */
-static int save(struct fs_scrub *scrub)
+/* Puts the position into the index; durable with its next commit. */
+static int save(struct fs_scrub *scrub, const struct index_scrub *progress)
 {
-    struct index_scrub progress;
     struct index_txn *txn;
-    int error;
+    int error = index_begin(scrub->fs->index, INDEX_WRITE, &txn);
 
-    pthread_mutex_lock(&scrub->mutex);
-    progress = scrub->progress;
-    pthread_mutex_unlock(&scrub->mutex);
-    error = index_begin(scrub->fs->index, INDEX_WRITE, &txn);
     if (error != 0)
         return error;
-    error = index_scrub_put(txn, &progress);
+    error = index_scrub_put(txn, progress);
     index_end(txn);
     scrub->saved_ms = now_ms();
     return error;
@@ -256,32 +250,37 @@ static int begin_round(struct fs_scrub *scrub)
     progress->blocks = progress->bytes = progress->damaged = 0;
     progress->damaged_packs = headers;
     pthread_mutex_unlock(&scrub->mutex);
-    return save(scrub);
+    return save(scrub, progress);
 }
 
+/* Durable before anybody hears of it. */
 static int end_round(struct fs_scrub *scrub)
 {
-    struct index_scrub *progress = &scrub->progress;
+    struct index_scrub done = scrub->progress;
     int error;
 
+    done.finished_at = (int64_t)time(NULL);
+    done.next_block = 0;
+    done.rounds++;
+    done.last_blocks = done.blocks;
+    done.last_bytes = done.bytes;
+    done.last_damaged = done.damaged;
+    done.last_damaged_packs = done.damaged_packs;
+    error = save(scrub, &done);
+    if (error == 0)
+        error = index_commit(scrub->fs->index);
+    if (error != 0)
+        return error;
+    fs_log(done.damaged + done.damaged_packs > 0 ? LOG_ERR : LOG_INFO,
+           "scrub: %llu blocks checked, %llu bytes; %llu blocks and %llu pack headers are damaged",
+           (unsigned long long)done.blocks, (unsigned long long)done.bytes,
+           (unsigned long long)done.damaged, (unsigned long long)done.damaged_packs);
     pthread_mutex_lock(&scrub->mutex);
-    progress->finished_at = (int64_t)time(NULL);
-    progress->next_block = 0;
-    progress->rounds++;
-    progress->last_blocks = progress->blocks;
-    progress->last_bytes = progress->bytes;
-    progress->last_damaged = progress->damaged;
-    progress->last_damaged_packs = progress->damaged_packs;
+    scrub->progress = done;
     scrub->asked = false;
     scrub->state = FS_SCRUB_IDLE;
     pthread_mutex_unlock(&scrub->mutex);
-    error = save(scrub);
-    fs_log(progress->last_damaged + progress->last_damaged_packs > 0 ? LOG_ERR : LOG_INFO,
-           "scrub: %llu blocks checked, %llu bytes; %llu blocks and %llu pack headers are damaged",
-           (unsigned long long)progress->last_blocks, (unsigned long long)progress->last_bytes,
-           (unsigned long long)progress->last_damaged,
-           (unsigned long long)progress->last_damaged_packs);
-    return error;
+    return 0;
 }
 
 /* Checks the blocks of one batch. -ENOENT: none are left. */
@@ -334,7 +333,7 @@ static int run_round(struct fs_scrub *scrub)
             scrub->state = FS_SCRUB_RUNNING;
         pthread_mutex_unlock(&scrub->mutex);
         if (rest)
-            return save(scrub);
+            return save(scrub, &scrub->progress);
         error = step(scrub);
         if (error != 0)
             break;
@@ -342,7 +341,7 @@ static int run_round(struct fs_scrub *scrub)
         hold_rate(scrub, scrub->batch.bytes, begin);
         pthread_mutex_unlock(&scrub->mutex);
         if (now_ms() - scrub->saved_ms >= SAVE_MS)
-            error = save(scrub);
+            error = save(scrub, &scrub->progress);
     }
     return error == -ENOENT ? end_round(scrub) : error;
 }
