@@ -31,6 +31,8 @@ enum sep_status sep_block_inspect(const void *payload, size_t payload_size,
         return SEP_ERROR_HEADER;
     if (bytes[0] > SEP_BLOCK_VERSION)
         return SEP_ERROR_VERSION;
+    if (bytes[0] == 0)
+        return SEP_ERROR_HEADER;
     *info = (struct sep_block_info){
         .version = bytes[0],
         .profile = bytes[1],

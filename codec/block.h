@@ -2,7 +2,7 @@
  *
  * block.h - the SEP payload: a header of 5 or 14 bytes, then the range coder's bytes.
  *
- *   byte 0      version, 0 until the format is frozen
+ *   byte 0      version, 1: blocks of version 1 decode for ever
  *   byte 1      profile
  *   byte 2      bits 0-2 knowledge mask, bits 4-7 transform, bit 3 zero
  *   bytes 3-4   stride, little-endian
@@ -14,7 +14,7 @@
 
 #include "codec.h"
 
-#define SEP_BLOCK_VERSION     0u
+#define SEP_BLOCK_VERSION     1u
 #define SEP_BLOCK_HEADER_SIZE 5u  /* of a block that names no model */
 #define SEP_BLOCK_HEADER_MAX  14u /* of one that does */
 

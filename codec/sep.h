@@ -113,7 +113,7 @@ bool sep_incompressible(const void *plain, size_t plain_size);
 
 /* Header of a SEP payload. */
 struct sep_block_info {
-    uint8_t version;     /* codec version; 0 until the format is frozen */
+    uint8_t version;     /* 1; every later library decodes blocks of version 1 */
     uint8_t profile;     /* which experts are on: a row of the profile table */
     uint8_t knowledge;   /* mask: 1 net of a public model, 2 net of a private model, 4 primed state;
                             0 = dynamic knowledge only */

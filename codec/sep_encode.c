@@ -111,82 +111,126 @@ static unsigned propose_dynamic(const struct sep_analysis *analysis, uint8_t lev
     return count;
 }
 
-/* The same with primed states that look like the block, and with a net, before those without. */
+/* Adds INFO with the net that the context encodes with, if any. */
+static unsigned add_net(const struct sep_context *context, uint8_t level,
+                        const struct sep_block_info *info, struct candidate *to)
+{
+    const struct sep_model *owner = level >= LEVEL_NET ? sep_knowledge_any_net(context) : NULL;
+    unsigned knows;
+
+    if (owner == NULL)
+        return 0;
+    *to = (struct candidate){.info = *info};
+    to->knowledge.net = sep_knowledge_net(context, owner, &knows);
+    to->info.knowledge = (uint8_t)knows;
+    to->info.model_hash = owner->hash;
+    return 1;
+}
+
+/* Adds INFO from a primed state, if it is for that profile. */
+static unsigned add_primed(const struct sep_context *context,
+                           const struct sep_primed_choice *choice,
+                           const struct sep_block_info *info, struct candidate *to)
+{
+    const struct sep_primed *state = choice->model->state[choice->state];
+    unsigned knows = 0;
+
+    if (info->profile != state->profile)
+        return 0;
+    *to = (struct candidate){.info = *info, .knowledge.primed = state};
+    if (state->with_net)
+        to->knowledge.net = sep_knowledge_net(context, choice->model, &knows);
+    to->info.knowledge = (uint8_t)(SEP_KNOWS_PRIMED | knows);
+    to->info.model_hash = choice->model->hash;
+    to->info.state = choice->state;
+    return 1;
+}
+
+/* All that may be tried, the likeliest first: primed states that look like the block, then for text
+ * the net, then what is learnt from the block alone. */
 static unsigned propose(const struct sep_context *context, uint8_t level, const uint8_t *plain,
                         size_t size, struct candidate candidates[CANDIDATES_MAX])
 {
     struct sep_block_info dynamic[DYNAMIC_MAX];
     struct sep_primed_choice primed[PRIMED_MAX];
     struct sep_analysis analysis;
-    struct sep_knowledge knowledge = {NULL, NULL};
-    const struct sep_model *owner;
-    unsigned dynamic_count, primed_count, knows = 0, count = 0;
+    unsigned dynamic_count, primed_count, count = 0;
 
     sep_analyse(plain, size, &analysis);
     dynamic_count = propose_dynamic(&analysis, level, dynamic);
     primed_count = sep_knowledge_propose(context, plain, size, level < LEVEL_FULL,
                                          level >= LEVEL_NET, primed, PRIMED_MAX);
     for (unsigned p = 0; p < primed_count; p++) {
-        const struct sep_primed *state = primed[p].model->state[primed[p].state];
-
-        for (unsigned d = 0; d < dynamic_count; d++) {
-            struct candidate *to = &candidates[count];
-
-            knows = 0;
-            if (dynamic[d].profile != state->profile)
-                continue;
-            *to = (struct candidate){.info = dynamic[d], .knowledge.primed = state};
-            if (state->with_net)
-                to->knowledge.net = sep_knowledge_net(context, primed[p].model, &knows);
-            to->info.knowledge = (uint8_t)(SEP_KNOWS_PRIMED | knows);
-            to->info.model_hash = primed[p].model->hash;
-            to->info.state = primed[p].state;
-            count++;
-        }
+        if (primed[p].score < primed[0].score - primed[0].score / 8)
+            break;
+        for (unsigned d = 0; d < dynamic_count; d++)
+            count += add_primed(context, &primed[p], &dynamic[d], &candidates[count]);
     }
-    owner = level >= LEVEL_NET ? sep_knowledge_any_net(context) : NULL;
-    if (owner != NULL)
-        knowledge.net = sep_knowledge_net(context, owner, &knows);
-    for (unsigned d = 0; d < dynamic_count && owner != NULL; d++) {
-        candidates[count] = (struct candidate){.info = dynamic[d], .knowledge = knowledge};
-        candidates[count].info.knowledge = (uint8_t)knows;
-        candidates[count++].info.model_hash = owner->hash;
-    }
+    for (unsigned d = 0; d < dynamic_count && analysis.text; d++)
+        count += add_net(context, level, &dynamic[d], &candidates[count]);
     for (unsigned d = 0; d < dynamic_count; d++)
         candidates[count++] = (struct candidate){.info = dynamic[d]};
     return count;
 }
 
-/* The candidate that codes a sample from the middle of the block best. */
+/* Trials of one block, and the best candidate so far. */
+struct contest {
+    const uint8_t *sample;
+    size_t size;
+    struct trial trials[2]; /* the best one's and the one under way */
+    unsigned spare;
+    size_t best_size;
+    struct candidate best;
+};
+
+static void compete(struct sep_context *context, struct contest *contest,
+                    const struct candidate *candidate)
+{
+    const uint8_t *bytes = contest->sample;
+    size_t written;
+
+    if (candidate->info.transform != SEP_TRANSFORM_NONE) {
+        memcpy(context->scratch, bytes, contest->size);
+        sep_transform_apply(candidate->info.transform, context->scratch, contest->size);
+        bytes = context->scratch;
+    }
+    written =
+        try_sample(context, candidate, bytes, contest->size,
+                   contest->best_size != SIZE_MAX ? &contest->trials[1 - contest->spare] : NULL,
+                   &contest->trials[contest->spare]);
+    if (written < contest->best_size) {
+        contest->spare = 1 - contest->spare;
+        contest->best_size = written;
+        contest->best = *candidate;
+    }
+}
+
+/* The candidate that codes a sample from the middle of the block best. A winner that learns from the
+ * block alone has to beat itself with the net, unless it was text and has done so. */
 static struct candidate choose(struct sep_context *context, uint8_t level, const uint8_t *plain,
                                size_t size)
 {
-    struct candidate candidates[CANDIDATES_MAX];
     const size_t sample_size = size < SAMPLE_SIZE ? size : SAMPLE_SIZE;
-    const uint8_t *sample = plain + (size - sample_size) / 2;
-    struct trial trials[2]; /* the best so far and the one under way */
-    size_t best_size = SIZE_MAX;
-    unsigned count, best = 0, spare = 0;
+    struct contest contest = {
+        .sample = plain + (size - sample_size) / 2,
+        .size = sample_size,
+        .best_size = SIZE_MAX,
+    };
+    struct candidate candidates[CANDIDATES_MAX], with_net;
+    const unsigned count = propose(context, level, plain, size, candidates);
+    bool net_tried = false;
 
-    count = propose(context, level, plain, size, candidates);
-    for (unsigned k = 0; k < count && count > 1; k++) {
-        const uint8_t *bytes = sample;
-        size_t written;
-
-        if (candidates[k].info.transform != SEP_TRANSFORM_NONE) {
-            memcpy(context->scratch, sample, sample_size);
-            sep_transform_apply(candidates[k].info.transform, context->scratch, sample_size);
-            bytes = context->scratch;
-        }
-        written = try_sample(context, &candidates[k], bytes, sample_size,
-                             k > 0 ? &trials[1 - spare] : NULL, &trials[spare]);
-        if (written < best_size) {
-            spare = 1 - spare;
-            best_size = written;
-            best = k;
-        }
+    if (count == 1 && add_net(context, level, &candidates[0].info, &with_net) == 0)
+        return candidates[0];
+    for (unsigned k = 0; k < count; k++) {
+        compete(context, &contest, &candidates[k]);
+        net_tried = net_tried || (candidates[k].info.knowledge != 0 &&
+                                  (candidates[k].info.knowledge & SEP_KNOWS_PRIMED) == 0);
     }
-    return candidates[best];
+    if (contest.best.info.knowledge == 0 && !net_tried &&
+        add_net(context, level, &contest.best.info, &with_net) != 0)
+        compete(context, &contest, &with_net);
+    return contest.best;
 }
 
 enum sep_status sep_block_encode(struct sep_context *context, uint8_t level, const uint8_t *plain,

@@ -114,7 +114,7 @@ static void test_noise(void **state)
         for (size_t i = 0; i < size; i++)
             payload[i] = (uint8_t)(sample_random(&seed) >> 50);
         if (round % 2 == 0 && size >= SEP_BLOCK_HEADER_SIZE) { /* get past the header */
-            payload[0] = 0;
+            payload[0] = SEP_BLOCK_VERSION;
             payload[1] %= SEP_PROFILE_COUNT;
             payload[2] = (uint8_t)(payload[2] % SEP_TRANSFORM_COUNT << 4);
         }
@@ -133,7 +133,7 @@ static void test_headers(void **state)
 
     sample_fill(SAMPLE_RECORDS, plain, SIZE);
     assert_int_equal(sep_block_inspect(payload, size, &info), SEP_OK);
-    assert_int_equal(info.version, 0);
+    assert_int_equal(info.version, SEP_BLOCK_VERSION);
     assert_in_range(info.profile, 0, SEP_PROFILE_COUNT - 1);
     assert_int_equal(info.knowledge, 0);
     assert_int_equal(info.model_hash, 0);
@@ -145,11 +145,13 @@ static void test_headers(void **state)
         assert_int_equal(decode_exact(context, SEP_CODEC_SEP, payload, cut, NULL, SIZE),
                          SEP_ERROR_HEADER);
     }
-    for (unsigned version = 1; version < 256; version++) {
+    for (unsigned version = 0; version < 256; version++) {
+        if (version == SEP_BLOCK_VERSION)
+            continue;
         memcpy(mutant, payload, size);
         mutant[0] = (uint8_t)version;
         assert_int_equal(decode_exact(context, SEP_CODEC_SEP, mutant, size, NULL, SIZE),
-                         SEP_ERROR_VERSION);
+                         version == 0 ? SEP_ERROR_HEADER : SEP_ERROR_VERSION);
     }
     for (unsigned profile = SEP_PROFILE_COUNT; profile < 256; profile++) {
         memcpy(mutant, payload, size);

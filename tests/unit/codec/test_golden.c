@@ -2,7 +2,8 @@
  *
  * test_golden.c - hashes (XXH3) of SEP payloads: any change of any bit of the format fails here.
  *
- * While the format has version 0 it may change, and then the table below changes in the same commit.
+ * The format has version 1 and is frozen: a change here is either a choice of the encoder (then the
+ * payloads of the table before it must still decode) or a mistake.
  * `test_codec_golden golden.sepm print` prints a new golden.inc, `test_codec_golden golden.sepm make`
  * writes the model that the second half of it rests on.
  */
