@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fs/fs.h"
 #include "train.h"
 
 #define SIZE_PUBLIC  (128u << 20)
@@ -15,6 +14,7 @@
 
 enum {
     OPTION_KIND = CLI_LONG_ONLY,
+    OPTION_STORE,
     OPTION_DATA,
     OPTION_NAME,
     OPTION_TEXT,
@@ -31,6 +31,7 @@ enum {
 static const struct cli_option option_table[] = {
     {'o', "output", "MODEL", "write the model to MODEL; without it, train and judge only"},
     {OPTION_KIND, "kind", "KIND", "private (the default) or public"},
+    {OPTION_STORE, "store", "STORE", "learn from STORE and install the model there if it pays"},
     {OPTION_DATA, "data", "DATA", "learn from text, from binary data, or from all (the default)"},
     {OPTION_NAME, "name", "NAME", "name kept in the model; that of the file unless given"},
     {OPTION_TEXT, "text", "TEXT", "kept in the model: what it was trained on"},
@@ -48,7 +49,7 @@ static const struct cli_option option_table[] = {
 static const struct cli_program program = {
     .name = "sepfs-train",
     .purpose = "Trains a model that the SEP codec starts from.",
-    .synopsis = "[OPTION...] -o MODEL PATH...",
+    .synopsis = "[OPTION...] -o MODEL PATH... | --store=STORE",
     .options = option_table,
     .notes =
         "PATHs are files, or folders of files. Blocks that are not trained on are coded without\n"
@@ -109,6 +110,9 @@ static const char *take_option(struct train_request *request, int id, const char
     case OPTION_NAME:
         request->title = value;
         return strlen(value) < 48 ? NULL : "--name: longer than 47 bytes";
+    case OPTION_STORE:
+        request->store = value;
+        break;
     case OPTION_TEXT:
         request->text = value;
         break;
@@ -185,14 +189,18 @@ int main(int argc, char **argv)
         if (wrong != NULL)
             return cli_usage(&cli, "%s", wrong);
     }
-    if (cli.count == 0)
-        return cli_usage(&cli, "a file or folder to learn from is needed");
+    if ((cli.count == 0) == (request.store == NULL))
+        return cli_usage(&cli, "either files and folders to learn from or --store is needed");
+    if (request.store != NULL && request.kind != SEP_MODEL_PRIVATE)
+        return cli_usage(&cli, "--store makes private models only");
     if (request.resume && request.output == NULL)
         return cli_usage(&cli, "--resume needs --output");
     if (request.size_limit == 0)
         request.size_limit = request.kind == SEP_MODEL_PUBLIC ? SIZE_PUBLIC : SIZE_PRIVATE;
     if (request.title == NULL)
-        request.title = request.output != NULL ? last_part(request.output) : "unnamed";
+        request.title = request.output != NULL  ? last_part(request.output)
+                        : request.store != NULL ? "private"
+                                                : "unnamed";
     request.paths = cli.arguments;
     request.path_count = cli.count;
     catch_signals();

@@ -27,7 +27,8 @@ struct training {
     struct sep_model *model;
     unsigned net_kinds; /* kinds the net has learnt; 0: no net */
     char *checkpoint;
-    uint8_t *file; /* the model as a file */
+    struct train_store store; /* with request->store */
+    uint8_t *file;            /* the model as a file */
     size_t file_size;
     struct train_sizes sizes[TRAIN_KIND_COUNT];
 };
@@ -88,6 +89,12 @@ static int draw_sample(struct training *t)
     t->sample = train_sample_new(request->seed, request->size_limit, request->kinds);
     if (t->sample == NULL)
         return fail(t, NULL, -ENOMEM);
+    if (request->store != NULL) {
+        const int error = train_store_sample(&t->store, t->sample, &t->watch);
+
+        if (error != 0)
+            return fail(t, request->store, error);
+    }
     for (int k = 0; k < request->path_count; k++) {
         const int error = train_sample_add_path(t->sample, request->paths[k], &t->watch);
 
@@ -186,13 +193,14 @@ static int write_model(struct training *t)
 
 static int judge(struct training *t)
 {
+    const struct train_beside beside = {t->store.list, t->store.encode, t->store.count};
     const int error = write_model(t);
 
     t->request->doing = "judging";
     t->request->doing_total = 0;
     return error != 0 ? error
                       : train_judge(t->sample, t->file, t->file_size, JUDGE_MOST,
-                                    t->request->threads, &t->watch, t->sizes);
+                                    t->request->threads, &beside, &t->watch, t->sizes);
 }
 
 /* The states of all kinds that there is enough of. */
@@ -216,8 +224,8 @@ static int prime(struct training *t)
     return TRAIN_EXIT_DONE;
 }
 
-/* Prints the table; whether the model makes anything smaller. */
-static bool show_judgement(const struct training *t)
+/* Prints the table and returns its sums. */
+static struct train_sizes show_judgement(const struct training *t)
 {
     struct train_sizes all = {0};
 
@@ -238,33 +246,64 @@ static bool show_judgement(const struct training *t)
             all.after += s->after;
         }
     }
-    return all.after < all.before || all.plain == 0;
+    return all;
 }
 
-static int finish(struct training *t)
+/* What the model would save in the whole store, if all of it were compressed with SEP, against its
+ * own size. Held-out blocks stand for the store: the sample is an even one. */
+static bool pays(const struct training *t, const struct train_sizes *all)
+{
+    const double saved = all->plain == 0 ? 0
+                                         : ((double)all->before - (double)all->after) /
+                                               (double)all->plain * (double)t->store.plain_bytes;
+    char bytes[CLI_TEXT], size[CLI_TEXT];
+
+    printf("store: the model would save %s of %s and takes %s\n",
+           cli_bytes(saved > 0 ? (uint64_t)saved : 0, bytes),
+           cli_bytes(all->plain == 0 ? 0
+                                     : (uint64_t)((double)all->before / (double)all->plain *
+                                                  (double)t->store.plain_bytes),
+                     (char[CLI_TEXT]){0}),
+           cli_bytes(t->file_size, size));
+    return saved > (double)t->file_size;
+}
+
+static int keep(struct training *t, const struct train_sizes *all)
 {
     struct train_request *const request = t->request;
-    char bytes[CLI_TEXT];
-    int error = judge(t);
-    bool gains;
+    int error = 0;
 
-    if (error != 0)
-        return fail(t, "model", error);
-    cli_progress_clear(&request->progress);
-    gains = show_judgement(t);
-    printf("model: %s\n", cli_bytes(t->file_size, bytes));
-    if (!gains) {
-        cli_error(request->name, request->output, "not written: it makes nothing smaller");
-        return TRAIN_EXIT_NO_GAIN;
-    }
-    if (request->output == NULL)
-        return TRAIN_EXIT_DONE;
-    error = train_write_file(request->output, t->file, t->file_size);
+    if (request->output != NULL)
+        error = train_write_file(request->output, t->file, t->file_size);
     if (error != 0)
         return fail(t, request->output, error);
     if (t->checkpoint != NULL)
         (void)unlink(t->checkpoint);
-    return TRAIN_EXIT_DONE;
+    if (request->store == NULL)
+        return TRAIN_EXIT_DONE;
+    if (!pays(t, all)) {
+        cli_error(request->name, request->store, "not installed: it does not pay for its size");
+        return TRAIN_EXIT_NO_GAIN;
+    }
+    return train_store_install(&t->store, t->file, t->file_size) == 0 ? TRAIN_EXIT_DONE
+                                                                      : TRAIN_EXIT_FAILED;
+}
+
+static int finish(struct training *t)
+{
+    struct train_sizes all;
+    char bytes[CLI_TEXT];
+    const int error = judge(t);
+
+    if (error != 0)
+        return fail(t, "model", error);
+    cli_progress_clear(&t->request->progress);
+    all = show_judgement(t);
+    printf("model: %s\n", cli_bytes(t->file_size, bytes));
+    if (all.plain == 0 || all.after < all.before)
+        return keep(t, &all);
+    cli_error(t->request->name, t->request->output, "not written: it makes nothing smaller");
+    return TRAIN_EXIT_NO_GAIN;
 }
 
 /* ---- run ------------------------------------------------------------------------------------ */
@@ -327,7 +366,11 @@ int train_run(struct train_request *request)
         request->text = "";
     if (request->output != NULL && asprintf(&t.checkpoint, "%s.checkpoint", request->output) < 0)
         return fail(&t, NULL, -ENOMEM);
-    code = run_steps(&t);
+    code = request->store != NULL && train_store_open(&t.store, request->name, request->store) != 0
+               ? TRAIN_EXIT_FAILED
+               : run_steps(&t);
+    if (request->store != NULL)
+        train_store_close(&t.store);
     sep_model_free(t.model);
     train_sample_free(t.sample);
     free(t.checkpoint);

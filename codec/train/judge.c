@@ -17,6 +17,7 @@ struct judgement {
     _Atomic size_t next;
     _Atomic int error;
     const struct sep_model *model;
+    const struct train_beside *beside; /* or NULL */
     const struct train_watch *watch;
     pthread_t caller; /* the thread that may report */
     _Atomic uint64_t before[TRAIN_KIND_COUNT], after[TRAIN_KIND_COUNT];
@@ -49,6 +50,15 @@ static int judge_block(struct judgement *all, const struct train_block *block,
     return 0;
 }
 
+static bool add_models(const struct judgement *all, struct sep_context *context, bool with)
+{
+    for (unsigned k = 0; all->beside != NULL && k < all->beside->count; k++)
+        if (sep_context_add_model(context, all->beside->models[k], k < all->beside->encode) !=
+            SEP_OK)
+            return false;
+    return !with || sep_context_add_model(context, all->model, true) == SEP_OK;
+}
+
 static void *judge(void *argument)
 {
     struct judgement *const all = argument;
@@ -56,8 +66,8 @@ static void *judge(void *argument)
     uint8_t *const payload = malloc(sep_bound(SEP_BLOCK_SIZE_MAX));
     int error = 0;
 
-    if (without == NULL || with == NULL || payload == NULL ||
-        sep_context_add_model(with, all->model, true) != SEP_OK)
+    if (without == NULL || with == NULL || payload == NULL || !add_models(all, without, false) ||
+        !add_models(all, with, true))
         error = -ENOMEM;
     while (error == 0 && all->error == 0) {
         const size_t k = all->next++;
@@ -91,10 +101,10 @@ static void choose_blocks(struct judgement *all, const struct train_sample *samp
 }
 
 int train_judge(const struct train_sample *sample, const uint8_t *file, size_t size, uint64_t most,
-                unsigned threads, const struct train_watch *watch,
-                struct train_sizes sizes[TRAIN_KIND_COUNT])
+                unsigned threads, const struct train_beside *beside,
+                const struct train_watch *watch, struct train_sizes sizes[TRAIN_KIND_COUNT])
 {
-    struct judgement all = {.watch = watch, .caller = pthread_self()};
+    struct judgement all = {.watch = watch, .beside = beside, .caller = pthread_self()};
     pthread_t thread[TRAIN_THREADS_MAX];
     struct sep_model *model = NULL;
     unsigned started = 1;

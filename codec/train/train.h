@@ -160,10 +160,16 @@ struct train_sizes {
     uint64_t plain, before, after; /* bytes, coded without and with the model */
 };
 
+/* Models that are there anyway: the first ENCODE of COUNT to encode with. Borrowed. */
+struct train_beside {
+    const struct sep_model *const *models;
+    unsigned encode, count;
+};
+
 /* Codes held-out blocks of each kind, at most MOST bytes of a kind, with and without a model FILE of
- * SIZE bytes, on THREADS threads. */
+ * SIZE bytes, on THREADS threads. BESIDE may be NULL. -EBADMSG when FILE is no model. */
 int train_judge(const struct train_sample *sample, const uint8_t *file, size_t size, uint64_t most,
-                unsigned threads, const struct train_watch *watch,
-                struct train_sizes sizes[TRAIN_KIND_COUNT]);
+                unsigned threads, const struct train_beside *beside,
+                const struct train_watch *watch, struct train_sizes sizes[TRAIN_KIND_COUNT]);
 
 #endif

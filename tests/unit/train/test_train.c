@@ -376,11 +376,11 @@ static void test_model_gains(void **unused)
     assert_int_equal(train_model_prime(model, sample, TRAIN_KIND_MARKUP, false, &priming, &watch),
                      -ENODATA);
     assert_int_equal(train_model_write(model, "words", &bytes, &size), 0);
-    assert_int_equal(train_judge(sample, bytes, size, 1u << 20, 2, &watch, sizes), 0);
+    assert_int_equal(train_judge(sample, bytes, size, 1u << 20, 2, NULL, &watch, sizes), 0);
     assert_true(text->plain != 0);
     assert_true(text->after < text->before * 9 / 10);
     bytes[size / 2] ^= 1;
-    assert_int_equal(train_judge(sample, bytes, size, 1u << 20, 1, &watch, sizes), -EBADMSG);
+    assert_int_equal(train_judge(sample, bytes, size, 1u << 20, 1, NULL, &watch, sizes), -EBADMSG);
     free(bytes);
     sep_model_free(model);
     train_sample_free(sample);
