@@ -294,8 +294,7 @@ int check_names(struct checker *c)
         struct index_dirent entry;
         uint64_t dir;
         error = check_step(c, pass, total);
-        if (error == 0 && index_record_get_dirent(&walk.found, &walk.value, &dir, &entry) == 0 &&
-            strcmp(entry.name, ".") != 0 && strcmp(entry.name, "..") != 0)
+        if (error == 0 && index_record_get_dirent(&walk.found, &walk.value, &dir, &entry) == 0)
             error = check_entry(c, &walk, dir, &entry);
     }
     return error == -ENOENT ? check_ownerless(c) : error;

@@ -96,11 +96,7 @@ static int decode_other(const struct check_walk *walk)
     int error;
     switch (walk->db) {
     case INDEX_DB_DIRENT:
-        error = index_record_get_dirent(key, value, &first, &record.dirent);
-        if (error == 0 &&
-            (strcmp(record.dirent.name, ".") == 0 || strcmp(record.dirent.name, "..") == 0))
-            error = -EUCLEAN;
-        return error;
+        return index_record_get_dirent(key, value, &first, &record.dirent);
     case INDEX_DB_XATTR:
         error = index_key_get_xattr(key, &first, name);
         return error != 0 ? error : index_record_get_xattr(value, &data, &size);

@@ -46,13 +46,35 @@ const struct index_io index_io_system = {
     .txn_commit = mdb_txn_commit,
 };
 
-int index_io_open(const struct index_io *io, int dir, const char *path, int flags, mode_t mode)
+static int open_any(const struct index_io *io, int dir, const char *path, int flags, mode_t mode)
 {
     int fd;
     do {
         fd = io->openat(dir, path, flags | O_CLOEXEC, mode);
     } while (fd < 0 && errno == EINTR);
     return fd < 0 ? -errno : fd;
+}
+
+int index_io_open(const struct index_io *io, int dir, const char *path, int flags, mode_t mode)
+{
+    if (dir == AT_FDCWD) /* the store itself, which the user named */
+        return open_any(io, dir, path, flags, mode);
+    /* Without O_NONBLOCK a FIFO would have us wait for its other end; files do not heed it. */
+    const int fd = open_any(io, dir, path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, mode);
+    struct stat status;
+    int error = 0;
+    if (fd < 0)
+        return fd == -ENXIO ? -EUCLEAN : fd; /* a FIFO or socket */
+    if (io->fstat(fd, &status) < 0)
+        error = -errno;
+    else if (S_ISDIR(status.st_mode) != ((flags & O_DIRECTORY) != 0))
+        error = -EISDIR;
+    else if (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode))
+        error = -EUCLEAN;
+    if (error == 0)
+        return fd;
+    io->close(fd);
+    return error;
 }
 
 int index_io_list(const struct index_io *io, int fd, DIR **dir)

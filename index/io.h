@@ -51,7 +51,10 @@ struct index_io {
 /* The real calls. */
 extern const struct index_io index_io_system;
 
-/* Opens with O_CLOEXEC. Returns a descriptor or a negative errno. */
+/* Opens with O_CLOEXEC. Returns a descriptor or a negative errno. What lies in a store (DIR is not
+ * AT_FDCWD) must be a regular file or, with O_DIRECTORY, a directory: a symbolic link is refused with
+ * -ELOOP (with O_DIRECTORY -ENOTDIR), a directory with -EISDIR, anything else with -EUCLEAN, and none
+ * of them is followed, waited for or changed. */
 int index_io_open(const struct index_io *io, int dir, const char *path, int flags, mode_t mode);
 
 /* Opens the directory behind descriptor FD for reading its names; FD itself stays as it is. The caller

@@ -241,8 +241,10 @@ static int load_open(struct index *index, struct index_pack_file *file)
         file->sealed = true;
         return 0;
     }
-    if (error != 0)
+    if (error != 0) {
+        index_log(index, LOG_ERR, "pack %08x: %s", file->id, strerror(-error));
         return error;
+    }
     struct stat status;
     if (index->io->fstat(file->fd, &status) < 0) {
         error = -errno;

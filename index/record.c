@@ -157,7 +157,8 @@ int index_record_get_dirent(const MDB_val *key, const MDB_val *value, uint64_t *
     entry->ino = index_read_varint(&r);
     const size_t size = index_reader_left(&r);
     if (r.bad || head >> 4 != VERSION || size == 0 || size > INDEX_NAME_MAX || entry->ino == 0 ||
-        entry->cookie < 16 || memchr(r.at, 0, size) != NULL || memchr(r.at, '/', size) != NULL)
+        entry->cookie < 16 || memchr(r.at, 0, size) != NULL || memchr(r.at, '/', size) != NULL ||
+        (size <= 2 && memcmp(r.at, "..", size) == 0)) /* the kernel's own names */
         return -EUCLEAN;
     entry->name_size = (uint8_t)size;
     memcpy(entry->name, r.at, size);

@@ -172,6 +172,17 @@ static int open_map(struct index *index, const char *path, unsigned flags)
     }
 }
 
+/* LMDB creates its table of readers or takes the file that is there, and would follow a link. */
+static int check_table_file(struct index *index, struct index_refusal *refusal)
+{
+    const int fd = index_io_open(index->io, index->index_fd, "lock.mdb", O_RDONLY, 0);
+    if (fd >= 0)
+        index->io->close(fd);
+    if (fd >= 0 || fd == -ENOENT || fd == -EACCES) /* unreadable: LMDB says so, or needs it not */
+        return 0;
+    return index_refuse(refusal, fd, "%s/index/lock.mdb: %s", index->path, strerror(-fd));
+}
+
 int index_env_open(struct index *index, struct index_refusal *refusal)
 {
     char path[4096 + 16];
@@ -179,6 +190,9 @@ int index_env_open(struct index *index, struct index_refusal *refusal)
     unsigned flags = MDB_NOTLS;
     if (index->flags & INDEX_OPEN_READONLY)
         flags |= MDB_RDONLY;
+    const int table = check_table_file(index, refusal);
+    if (table != 0)
+        return table;
     int rc = open_map(index, path, flags);
     if ((flags & MDB_RDONLY) && (rc == EACCES || rc == EROFS || rc == EPERM) && idle(index))
         rc = open_map(index, path, flags | MDB_NOLOCK);

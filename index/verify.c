@@ -156,6 +156,10 @@ int index_pack_verify(struct index *index, uint32_t id, bool any_class, enum ind
         *problem = "the file is missing";
         return 0;
     }
+    if (fd == -ELOOP || fd == -EISDIR || fd == -EUCLEAN) {
+        *problem = "what lies there is no regular file";
+        return 0;
+    }
     if (fd < 0)
         return fd;
     const int error = index->io->fstat(fd, &status) != 0 ? -errno : 0;
