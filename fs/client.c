@@ -250,6 +250,7 @@ int fs_client_call(struct fs_client *client, const char *request,
                    char *error, size_t size)
 {
     char *line;
+    unsigned lines = 0;
     int result = send_request(client, request);
 
     if (result == -EINVAL) {
@@ -266,7 +267,7 @@ int fs_client_call(struct fs_client *client, const char *request,
         if (strncmp(line, "error ", strlen("error ")) == 0)
             return parse_error(line, error, size);
         equals = strchr(line, '=');
-        if (equals == NULL || fs_percent_decode(equals + 1) != 0)
+        if (equals == NULL || fs_percent_decode(equals + 1) != 0 || ++lines > FS_CONTROL_LINES_MAX)
             break;
         *equals = '\0';
         if (field != NULL)

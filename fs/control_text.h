@@ -10,6 +10,7 @@
 #define FS_CONTROL_SOCKET      "control.sock"
 #define FS_CONTROL_REQUEST_MAX 4096u  /* bytes of a request line, newline included */
 #define FS_CONTROL_ANSWER_MAX  65536u /* bytes of one line of an answer */
+#define FS_CONTROL_LINES_MAX   1024u  /* of an answer; a daemon sends about 40 */
 
 /* Writes TEXT with '%', '=', blanks and control characters as %XX; all other bytes stay. Always
  * terminates; returns the length needed without NUL, as snprintf does. */

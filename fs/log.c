@@ -36,13 +36,25 @@ void fs_log_open(bool foreground, bool debug)
     pthread_mutex_unlock(&state.lock);
 }
 
-/* Called with the lock held. */
+/* Called with the lock held. A file name must not forge a second line or rewrite a terminal: control
+ * characters, those of two bytes in UTF-8 included, become question marks. */
 static void emit(int priority, const char *line)
 {
+    char clean[LINE_MAX_BYTES];
+    size_t used = 0;
+
+    for (; *line != '\0' && used + 1 < sizeof clean; line++) {
+        const unsigned char c = (unsigned char)*line, next = (unsigned char)line[1];
+        const bool pair = c == 0xc2 && next >= 0x80 && next < 0xa0;
+
+        clean[used++] = pair || c < 0x20 || c == 0x7f ? '?' : *line;
+        line += pair;
+    }
+    clean[used] = '\0';
     if (state.foreground)
-        fprintf(stderr, "sepfs: %s\n", line);
+        fprintf(stderr, "sepfs: %s\n", clean);
     else
-        syslog(priority, "%s", line);
+        syslog(priority, "%s", clean);
 }
 
 void fs_log_line(void *arg, int priority, const char *line)
@@ -85,9 +97,5 @@ void fs_log(int priority, const char *format, ...)
     length = strlen(line);
     while (length != 0 && line[length - 1] == '\n') /* libfuse ends its lines, others do not */
         line[--length] = '\0';
-    for (size_t i = 0; i < length; i++) { /* a file name must not forge a second line */
-        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
-            line[i] = '?';
-    }
     fs_log_line(NULL, priority, line);
 }

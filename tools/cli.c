@@ -155,10 +155,17 @@ int cli_next(struct cli *cli)
     return id;
 }
 
-static void put_clean(FILE *out, const char *text)
+void cli_put(FILE *out, const char *text)
 {
-    for (; *text != '\0'; text++)
-        fputc(iscntrl((unsigned char)*text) ? '?' : *text, out);
+    for (; *text != '\0'; text++) {
+        const unsigned char c = (unsigned char)*text, next = (unsigned char)text[1];
+        if (c == 0xc2 && next >= 0x80 && next < 0xa0) {
+            fputc('?', out);
+            text++;
+        } else {
+            fputc(c < ' ' || c == 0x7f ? '?' : c, out);
+        }
+    }
 }
 
 int cli_usage(const struct cli *cli, const char *format, ...)
@@ -169,22 +176,24 @@ int cli_usage(const struct cli *cli, const char *format, ...)
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
     fprintf(stderr, "%s: ", cli->program->name);
-    put_clean(stderr, text);
+    cli_put(stderr, text);
     fprintf(stderr, "\nTry '%s --help'.\n", cli->program->name);
     return cli->program->usage_exit;
 }
 
 void cli_error(const char *name, const char *subject, const char *format, ...)
 {
-    fprintf(stderr, "%s: ", name);
-    if (subject != NULL) {
-        put_clean(stderr, subject);
-        fputs(": ", stderr);
-    }
+    char text[2048];
     va_list list;
     va_start(list, format);
-    vfprintf(stderr, format, list);
+    vsnprintf(text, sizeof text, format, list);
     va_end(list);
+    fprintf(stderr, "%s: ", name);
+    if (subject != NULL) {
+        cli_put(stderr, subject);
+        fputs(": ", stderr);
+    }
+    cli_put(stderr, text);
     fputc('\n', stderr);
 }
 

@@ -72,6 +72,10 @@ int cli_next(struct cli *cli);
 /* Reports a usage error ("name: message" and a pointer to --help); returns program->usage_exit. */
 int cli_usage(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Writes TEXT with a '?' for each control character, those of two bytes in UTF-8 included: names and
+ * messages that come from users, stores or daemons cannot rewrite the terminal or forge a line. */
+void cli_put(FILE *out, const char *text);
+
 /* "NAME: SUBJECT: message\n" on stderr; SUBJECT (a path, an option) may be NULL. Control characters
  * in the subject are shown as '?', so that a file name cannot rewrite the terminal. */
 void cli_error(const char *name, const char *subject, const char *format, ...)

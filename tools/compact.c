@@ -286,8 +286,11 @@ static void print_status(const struct status *status)
     if (status->running != 0) {
         printf("%s of %s, %.1f MB/s, %s\n", cli_bytes(status->bytes_done, done),
                cli_bytes(status->bytes_total, total), speed(status), status->backend);
-        if (status->path[0] != '\0')
-            printf("at %s\n", status->path);
+        if (status->path[0] != '\0') {
+            printf("at ");
+            cli_put(stdout, status->path);
+            putchar('\n');
+        }
     } else if (status->elapsed_ms > 0) {
         print_summary(status, "last:");
     }

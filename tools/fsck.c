@@ -168,10 +168,11 @@ static void on_problem(void *arg, const struct index_problem *problem)
         return;
     cli_progress_clear(&fsck->progress);
     if (!fsck->as_json) {
-        printf("%s: %s%s\n", problem->kind, problem->text,
-               problem->state == INDEX_PROBLEM_FIXED  ? " (fixed)"
-               : problem->state == INDEX_PROBLEM_LOST ? " (lost)"
-                                                      : "");
+        printf("%s: ", problem->kind);
+        cli_put(stdout, problem->text);
+        puts(problem->state == INDEX_PROBLEM_FIXED  ? " (fixed)"
+             : problem->state == INDEX_PROBLEM_LOST ? " (lost)"
+                                                    : "");
         return;
     }
     json_object(&fsck->json, NULL);
@@ -312,10 +313,11 @@ static void summary_text(const struct fsck *fsck, const struct index_space *spac
     char files[CLI_TEXT], directories[CLI_TEXT], blocks[CLI_TEXT], logical[CLI_TEXT],
         stored[CLI_TEXT];
     const uint64_t left = fsck->found + fsck->lost;
+    cli_put(stdout, fsck->store);
     if (fixed == 0 && left == 0)
-        printf("%s: clean", fsck->store);
+        printf(": clean");
     else
-        printf("%s: %" PRIu64 " corrected, %" PRIu64 " left", fsck->store, fixed, left);
+        printf(": %" PRIu64 " corrected, %" PRIu64 " left", fixed, left);
     printf(", %s files, %s directories, %s blocks, %s stored in %s (%.2f:1)\n",
            cli_count(space->inodes - space->directories, files),
            cli_count(space->directories, directories), cli_count(space->blocks, blocks),

@@ -53,6 +53,9 @@ void json_quote(FILE *out, const char *text)
         const size_t length = utf8_length(at);
         if (length == 0) {
             fprintf(out, "\\udc%02x", *at++);
+        } else if (length == 2 && at[0] == 0xc2 && at[1] < 0xa0) { /* control characters too */
+            fprintf(out, "\\u%04x", at[1]);
+            at += length;
         } else if (length > 1) {
             fwrite(at, 1, length, out);
             at += length;

@@ -69,9 +69,12 @@ static void draw(struct cli_progress *progress, uint64_t done, uint64_t total, c
     if (progress->terminal) {
         if (progress->columns < sizeof line)
             line[progress->columns - 1] = '\0';
-        fprintf(stderr, "\r%s\033[K", line);
+        fputc('\r', stderr);
+        cli_put(stderr, line);
+        fputs("\033[K", stderr);
     } else {
-        fprintf(stderr, "%s\n", line);
+        cli_put(stderr, line);
+        fputc('\n', stderr);
     }
     fflush(stderr);
     progress->shown = true;

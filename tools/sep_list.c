@@ -3,7 +3,6 @@
  * sep_list.c - what .sep files hold, by their footers and indexes alone: no block is read. Text is a
  * line a file and one for the total; --verbose adds a line a codec and a line a block.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -175,13 +174,6 @@ static void print_codecs_text(const struct listing *listing)
     }
 }
 
-/* A name cannot rewrite the terminal. */
-static void print_name(const char *name)
-{
-    for (; *name != '\0'; name++)
-        putchar(iscntrl((unsigned char)*name) ? '?' : *name);
-}
-
 static void print_line(const char *head, uint64_t blocks, uint64_t plain, uint64_t stored)
 {
     char plain_text[CLI_TEXT], stored_text[CLI_TEXT];
@@ -197,7 +189,7 @@ static int print_text(struct tool *tool, struct listing *listing)
                "name: blocks by codec");
     snprintf(streams, sizeof streams, "%zu", listing->streams.count);
     print_line(streams, listing->blocks, listing->streams.plain, listing->input->size);
-    print_name(listing->input->name);
+    cli_put(stdout, listing->input->name);
     fputs(": ", stdout);
     print_codecs_text(listing);
     putchar('\n');

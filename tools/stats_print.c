@@ -78,10 +78,12 @@ static void print_compaction(const struct stats_store *store)
                " failed to compact\n",
                "blocks", cli_count(store->incompressible_blocks, a), store->declined,
                store->failed);
-    for (size_t i = 0; i < store->failure_count; i++)
-        printf("    block %" PRIu64 " to %s: %s\n", store->failures[i].block,
-               method_text(store->failures[i].codec, store->failures[i].level, method),
-               store->failures[i].reason);
+    for (size_t i = 0; i < store->failure_count; i++) {
+        printf("    block %" PRIu64 " to %s: ", store->failures[i].block,
+               method_text(store->failures[i].codec, store->failures[i].level, method));
+        cli_put(stdout, store->failures[i].reason);
+        putchar('\n');
+    }
 }
 
 static const char *date_text(int64_t seconds, char text[CLI_TEXT])
@@ -147,7 +149,12 @@ static void print_daemon(const struct stats_fields *fields)
                     : ends_with(key, "_bytes") || ends_with(key, "_limit")
                         ? cli_bytes(number, text)
                         : cli_count(number, text);
-        printf("    %-22s %10s\n", key, value);
+        printf("    ");
+        cli_put(stdout, key);
+        printf("%*s ", (int)(strlen(key) < 22 ? 22 - strlen(key) : 0), "");
+        printf("%*s", (int)(strlen(value) < 10 ? 10 - strlen(value) : 0), "");
+        cli_put(stdout, value);
+        putchar('\n');
     }
 }
 
@@ -155,11 +162,14 @@ void stats_print_store(const struct stats_result *result)
 {
     const struct stats_store *const store = &result->total;
     char rest[256], a[CLI_TEXT], b[CLI_TEXT], c[CLI_TEXT];
-    printf("%s: ", result->path);
-    if (result->mounted)
-        printf("store %s, mounted\n", result->store);
-    else
-        printf("store, not mounted\n");
+    cli_put(stdout, result->path);
+    if (result->mounted) {
+        printf(": store ");
+        cli_put(stdout, result->store);
+        printf(", mounted\n");
+    } else {
+        printf(": store, not mounted\n");
+    }
     snprintf(rest, sizeof rest, "in %s files, %s directories, %s symlinks",
              cli_count(store->files, a), cli_count(store->directories, b),
              cli_count(store->symlinks, c));
@@ -224,9 +234,11 @@ void stats_print_tree(const char *path, const struct stats_tree *tree)
 {
     char logical[CLI_TEXT], stored[CLI_TEXT], codecs[128];
     codecs_text(tree, codecs, sizeof codecs);
-    printf("%11s %11s %8.2f %6.1f%%  %-18s %s\n", cli_bytes(tree->logical, logical),
+    printf("%11s %11s %8.2f %6.1f%%  %-18s ", cli_bytes(tree->logical, logical),
            cli_bytes(tree->stored, stored), cli_ratio(tree->logical, tree->stored),
-           saved(tree->logical, tree->stored), codecs[0] != '\0' ? codecs : "-", path);
+           saved(tree->logical, tree->stored), codecs[0] != '\0' ? codecs : "-");
+    cli_put(stdout, path);
+    putchar('\n');
 }
 
 /* ---- JSON ---------------------------------------------------------------------------------------

@@ -152,6 +152,26 @@ static void test_progress(void **state)
                                 "blocks           [########################] 100.0%\n");
 }
 
+/* What comes from elsewhere reaches no terminal as a command, and stays one line. */
+static void test_control_characters(void **state)
+{
+    char text[256] = "";
+    FILE *memory = fmemopen(text, sizeof text, "w");
+    assert_non_null(memory);
+    cli_put(memory, "a\x1b[2J\nb\x7f \xc2\x9b\xc2\x80\xc2\x9f\xc2\xa0 \xc3\xa9\xff\xc2");
+    fclose(memory);
+    assert_string_equal(text, "a?[2J?b? ???\xc2\xa0 \xc3\xa9\xff\xc2");
+
+    memory = fmemopen(text, sizeof text, "w");
+    assert_non_null(memory);
+    FILE *const saved = stderr;
+    stderr = memory;
+    cli_error("prog", "sub\nject", "%s\r%d", "rea\x1bson", 7);
+    stderr = saved;
+    fclose(memory);
+    assert_string_equal(text, "prog: sub?ject: rea?son?7\n");
+}
+
 static void test_json(void **state)
 {
     char text[1024] = "";
@@ -161,7 +181,7 @@ static void test_json(void **state)
     json_begin(&json, memory);
     json_object(&json, NULL);
     json_string(&json, "quote", "a\"b\\c\n\x7f");
-    json_string(&json, "utf8", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
+    json_string(&json, "utf8", "\xc2\x9b\xc2\xa0\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
     json_string(&json, "bytes", "\xff\xc3(\xed\xa0\x80\xc0\xaf\xe2\x82");
     json_string(&json, "none", NULL);
     json_array(&json, "list");
@@ -176,7 +196,7 @@ static void test_json(void **state)
     fclose(memory);
     assert_string_equal(text,
                         "{\n  \"quote\": \"a\\\"b\\\\c\\u000a\\u007f\",\n"
-                        "  \"utf8\": \"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\",\n"
+                        "  \"utf8\": \"\\u009b\xc2\xa0\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\",\n"
                         "  \"bytes\": \"\\udcff\\udcc3(\\udced\\udca0\\udc80\\udcc0\\udcaf\\udce2"
                         "\\udc82\",\n"
                         "  \"none\": null,\n  \"list\": [\n    18446744073709551615,\n    1.5,\n"
@@ -188,7 +208,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_options), cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_values),  cmocka_unit_test(test_progress),
-        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_json),    cmocka_unit_test(test_control_characters),
     };
     return cmocka_run_group_tests_name("cli", tests, NULL, NULL);
 }
