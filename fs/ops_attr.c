@@ -13,16 +13,20 @@
 #define SECTOR 512u
 
 /* Bytes for st_blocks: what is stored; at least one while there is data, because tar and grep take
- * a file of size without blocks for one hole. Unflushed data counts as long as it is plain. */
+ * a file of size without blocks for one hole. Unflushed data counts as long as it is plain. With -o
+ * writeback the kernel may have data that we know nothing of, and shows it with our st_blocks: so
+ * every file has one then. */
 static uint64_t charged_bytes(struct fs *fs, const struct index_inode *attr)
 {
     struct fs_inode *inode;
     uint64_t bytes = attr->stored;
 
-    if (!S_ISREG(attr->mode) || bytes != 0 || attr->size == 0)
+    if (!S_ISREG(attr->mode) || bytes != 0)
         return bytes;
-    if (attr->flags & INDEX_INODE_INLINE)
-        return 1;
+    if (fs->options.writeback || (attr->size != 0 && (attr->flags & INDEX_INODE_INLINE) != 0))
+        bytes = 1;
+    if (attr->size == 0 || (attr->flags & INDEX_INODE_INLINE) != 0)
+        return bytes;
     inode = fs_inode_peek(fs, attr->ino);
     if (inode != NULL) {
         pthread_mutex_lock(&inode->overlay_lock);

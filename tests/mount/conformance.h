@@ -37,7 +37,8 @@ struct cf_topic {
 extern const struct cf_topic cf_topic_open, cf_topic_write, cf_topic_link, cf_topic_rename,
     cf_topic_exchange, cf_topic_directory, cf_topic_mode, cf_topic_owner, cf_topic_time,
     cf_topic_truncate, cf_topic_hole, cf_topic_allocate, cf_topic_copy, cf_topic_map, cf_topic_lock,
-    cf_topic_xattr, cf_topic_acl, cf_topic_name, cf_topic_readdir, cf_topic_sync;
+    cf_topic_xattr, cf_topic_acl, cf_topic_name, cf_topic_readdir, cf_topic_sync, cf_topic_process,
+    cf_topic_limit, cf_topic_large;
 
 /* ---- checks -------------------------------------------------------------------------------------
  */
