@@ -67,14 +67,6 @@ enum sep_status sep_knowledge_find(const struct sep_context *context,
     return SEP_OK;
 }
 
-const struct sep_model *sep_knowledge_any_net(const struct sep_context *context)
-{
-    for (unsigned k = 0; k < context->model_count; k++)
-        if (context->models[k].encode && context->models[k].model->net != NULL)
-            return context->models[k].model;
-    return NULL;
-}
-
 static uint32_t likeness(const struct sep_primed *primed, const uint8_t *plain, size_t size)
 {
     const size_t step = size / PROBES + 1;
@@ -86,6 +78,31 @@ static uint32_t likeness(const struct sep_primed *primed, const uint8_t *plain, 
         known += primed->fingerprint[bit / 8] >> bit % 8 & 1;
     }
     return probes != 0 ? known * 1024 / probes : 0;
+}
+
+const struct sep_model *sep_knowledge_best_net(const struct sep_context *context,
+                                               const uint8_t *plain, size_t size)
+{
+    const struct sep_model *best = NULL;
+    uint32_t best_score = 0;
+
+    for (unsigned k = 0; k < context->model_count; k++) {
+        const struct sep_model *model = context->models[k].model;
+
+        if (!context->models[k].encode || model->net == NULL)
+            continue;
+        if (best == NULL)
+            best = model;
+        for (unsigned s = 0; s < model->state_count; s++) {
+            const uint32_t score = likeness(model->state[s], plain, size);
+
+            if (score > best_score) {
+                best = model;
+                best_score = score;
+            }
+        }
+    }
+    return best;
 }
 
 static void insert(struct sep_primed_choice *choices, unsigned *count, unsigned most,

@@ -24,8 +24,10 @@ enum sep_status sep_knowledge_find(const struct sep_context *context,
 const struct sep_net *sep_knowledge_net(const struct sep_context *context,
                                         const struct sep_model *model, unsigned *knows);
 
-/* A model that CONTEXT encodes with and that has a net itself: the one given first, or NULL. */
-const struct sep_model *sep_knowledge_any_net(const struct sep_context *context);
+/* Of the models that CONTEXT encodes with and that have a net of their own, the one with the state that
+ * looks most like PLAIN, or NULL. */
+const struct sep_model *sep_knowledge_best_net(const struct sep_context *context,
+                                               const uint8_t *plain, size_t size);
 
 /* A primed state that may fit a block. */
 struct sep_primed_choice {

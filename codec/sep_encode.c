@@ -111,11 +111,10 @@ static unsigned propose_dynamic(const struct sep_analysis *analysis, uint8_t lev
     return count;
 }
 
-/* Adds INFO with the net that the context encodes with, if any. */
-static unsigned add_net(const struct sep_context *context, uint8_t level,
+/* Adds INFO with the net of OWNER, unless that is NULL. */
+static unsigned add_net(const struct sep_context *context, const struct sep_model *owner,
                         const struct sep_block_info *info, struct candidate *to)
 {
-    const struct sep_model *owner = level >= LEVEL_NET ? sep_knowledge_any_net(context) : NULL;
     unsigned knows;
 
     if (owner == NULL)
@@ -148,8 +147,9 @@ static unsigned add_primed(const struct sep_context *context,
 
 /* All that may be tried, the likeliest first: primed states that look like the block, then for text
  * the net, then what is learnt from the block alone. */
-static unsigned propose(const struct sep_context *context, uint8_t level, const uint8_t *plain,
-                        size_t size, struct candidate candidates[CANDIDATES_MAX])
+static unsigned propose(const struct sep_context *context, uint8_t level,
+                        const struct sep_model *net_owner, const uint8_t *plain, size_t size,
+                        struct candidate candidates[CANDIDATES_MAX])
 {
     struct sep_block_info dynamic[DYNAMIC_MAX];
     struct sep_primed_choice primed[PRIMED_MAX];
@@ -167,7 +167,7 @@ static unsigned propose(const struct sep_context *context, uint8_t level, const 
             count += add_primed(context, &primed[p], &dynamic[d], &candidates[count]);
     }
     for (unsigned d = 0; d < dynamic_count && analysis.text; d++)
-        count += add_net(context, level, &dynamic[d], &candidates[count]);
+        count += add_net(context, net_owner, &dynamic[d], &candidates[count]);
     for (unsigned d = 0; d < dynamic_count; d++)
         candidates[count++] = (struct candidate){.info = dynamic[d]};
     return count;
@@ -216,11 +216,13 @@ static struct candidate choose(struct sep_context *context, uint8_t level, const
         .size = sample_size,
         .best_size = SIZE_MAX,
     };
+    const struct sep_model *net_owner =
+        level >= LEVEL_NET ? sep_knowledge_best_net(context, plain, size) : NULL;
     struct candidate candidates[CANDIDATES_MAX], with_net;
-    const unsigned count = propose(context, level, plain, size, candidates);
+    const unsigned count = propose(context, level, net_owner, plain, size, candidates);
     bool net_tried = false;
 
-    if (count == 1 && add_net(context, level, &candidates[0].info, &with_net) == 0)
+    if (count == 1 && add_net(context, net_owner, &candidates[0].info, &with_net) == 0)
         return candidates[0];
     for (unsigned k = 0; k < count; k++) {
         compete(context, &contest, &candidates[k]);
@@ -228,7 +230,7 @@ static struct candidate choose(struct sep_context *context, uint8_t level, const
                                   (candidates[k].info.knowledge & SEP_KNOWS_PRIMED) == 0);
     }
     if (contest.best.info.knowledge == 0 && !net_tried &&
-        add_net(context, level, &contest.best.info, &with_net) != 0)
+        add_net(context, net_owner, &contest.best.info, &with_net) != 0)
         compete(context, &contest, &with_net);
     return contest.best;
 }
