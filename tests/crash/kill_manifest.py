@@ -417,6 +417,15 @@ class Writer:
             self.named(lambda: os.symlink(target, name, dir_fd=self.directory), 'symlink', self.number,
                        name, target)
 
+    def is_gone(self):
+        """The kernel says EIO when a write needs the rest of a page and the daemon dies meanwhile: that of
+        a daemon that answers is an error of its own."""
+        try:
+            os.fstatvfs(self.directory)
+        except OSError as error:
+            return error.errno in GONE
+        return False
+
     def work(self):
         """Until the daemon is gone, or SIGTERM asks for the end between two operations."""
         def end(*_):
@@ -431,6 +440,8 @@ class Writer:
         except OSError as error:
             if error.errno in GONE:
                 self.say('E', error.errno, self.kind)
+            elif error.errno == errno.EIO and self.is_gone():
+                self.say('E', errno.ECONNABORTED, self.kind)
             else:
                 self.say('X', self.kind, str(error).replace('\n', ' '))
         except Exception as error:  # pylint: disable=broad-except

@@ -24,6 +24,8 @@
 #define POWERCUT_PACK     (256u << 10)        /* bytes */
 #define POWERCUT_CONF     "note"              /* a setting in sepfs.conf */
 #define POWERCUT_TAG      "user.tag"          /* an attribute of files */
+#define POWERCUT_MODELS   8u
+#define POWERCUT_HASH     UINT64_C(0x5EF5000000000000) /* of model 0; the others follow */
 #define POWERCUT_NO_FILE  UINT32_MAX
 
 enum mark_kind {
@@ -33,6 +35,7 @@ enum mark_kind {
     MARK_SYNCED,     /* and the contents of FILE */
     MARK_ALL,        /* and of all its files */
     MARK_REPAIRED,   /* nothing is damaged any more */
+    MARK_MODEL_SET,  /* the model with the number FILE is there */
     MARK_CONF_SET,   /* the setting has the value SEED */
     /* Intentions: names. Each is one transaction. */
     MARK_MKDIR,    /* the directory of ACTOR */
@@ -47,9 +50,11 @@ enum mark_kind {
     MARK_TRUNCATE, /* to OFFSET bytes */
     MARK_ZERO,     /* a hole at OFFSET of LENGTH bytes, the size is kept */
     MARK_COPY,     /* LENGTH bytes at SEED of file TO, to OFFSET */
-    MARK_DAMAGE,   /* records that follow from others are to become wrong */
-    MARK_CONF,     /* the setting is to have the value SEED */
-    MARK_INO       /* no intention: FILE has the number SEED */
+    MARK_MODEL,    /* powercut_fill(CONTENT, SEED) of LENGTH bytes is to be the model number FILE */
+    MARK_MODEL_DROP, /* the model number FILE is to go */
+    MARK_DAMAGE,     /* records that follow from others are to become wrong */
+    MARK_CONF,       /* the setting is to have the value SEED */
+    MARK_INO         /* no intention: FILE has the number SEED */
 };
 
 struct mark {

@@ -326,6 +326,24 @@ void actor_conf(struct actor *a, uint64_t value)
     mark(a, (struct mark){.kind = MARK_CONF_SET, .seed = value});
 }
 
+void actor_model(struct actor *a, uint32_t number, uint64_t size, uint64_t seed)
+{
+    powercut_fill(a->buffer, size, POWERCUT_NOISE, seed);
+    mark(a, (struct mark){.kind = MARK_MODEL,
+                          .file = number,
+                          .content = POWERCUT_NOISE,
+                          .length = size,
+                          .seed = seed});
+    MUST(index_model_add(a->fs->index, POWERCUT_HASH + number, a->buffer, size));
+    mark(a, (struct mark){.kind = MARK_MODEL_SET, .file = number});
+}
+
+void actor_drop_model(struct actor *a, uint32_t number)
+{
+    mark(a, (struct mark){.kind = MARK_MODEL_DROP, .file = number});
+    MUST(index_model_remove(a->fs->index, POWERCUT_HASH + number));
+}
+
 struct index_gc_result actor_collect(struct actor *a, unsigned percent)
 {
     struct index_gc_result result;
@@ -333,9 +351,9 @@ struct index_gc_result actor_collect(struct actor *a, unsigned percent)
     return result;
 }
 
-void actor_compact(struct actor *a, const char *method, bool gc, bool wait)
+void actor_compact(struct actor *a, uint64_t ino, const char *method, bool gc, bool wait)
 {
-    struct fs_compact_request request = {.all = true, .has_method = true, .gc = gc};
+    struct fs_compact_request request = {.ino = ino, .all = true, .has_method = true, .gc = gc};
     struct fs_compact_status status;
     uint64_t ticket;
     if (sep_method_parse(method, &request.method) != SEP_OK)

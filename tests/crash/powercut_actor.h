@@ -65,7 +65,10 @@ void actor_sync_names(struct actor *actor);
 
 void actor_conf(struct actor *actor, uint64_t value);
 struct index_gc_result actor_collect(struct actor *actor, unsigned percent);
-void actor_compact(struct actor *actor, const char *method, bool gc, bool wait);
+/* INO: of a file or a directory, 0 = the whole store. */
+void actor_compact(struct actor *actor, uint64_t ino, const char *method, bool gc, bool wait);
+void actor_model(struct actor *actor, uint32_t number, uint64_t size, uint64_t seed);
+void actor_drop_model(struct actor *actor, uint32_t number);
 /* Makes the index large for a while, so that closing the store rewrites it. AT_ONCE: without a commit
  * in between: pages that are free again are never written. */
 void actor_bloat(struct actor *actor, bool at_once);

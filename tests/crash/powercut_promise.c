@@ -43,6 +43,7 @@ struct actor {
 
 struct promise {
     bool opened, damaged;
+    struct promise_model models[POWERCUT_MODELS];
     uint32_t count;
     struct actor *actors[POWERCUT_ACTORS];
     uint64_t *conf; /* the one promised last, and those intended since */
@@ -365,6 +366,22 @@ bool promise_damaged(const struct promise *promise)
     return promise->damaged;
 }
 
+const struct promise_model *promise_model(const struct promise *promise, uint32_t number)
+{
+    return &promise->models[number];
+}
+
+/* A model is made once under its number. */
+static void change_model(struct promise *promise, const struct mark *m)
+{
+    if (m->file >= POWERCUT_MODELS)
+        die("a mark names a model that there is not");
+    struct promise_model *const model = &promise->models[m->file];
+    model->must = m->kind == MARK_MODEL_SET;
+    if (m->kind == MARK_MODEL)
+        *model = (struct promise_model){.mark = *m, .may = true};
+}
+
 uint32_t promise_actors(const struct promise *promise)
 {
     return promise->count;
@@ -376,6 +393,11 @@ void promise_mark(struct promise *promise, const struct mark *m)
     switch (m->kind) {
     case MARK_OPENED:
         promise->opened = true;
+        break;
+    case MARK_MODEL:
+    case MARK_MODEL_SET:
+    case MARK_MODEL_DROP:
+        change_model(promise, m);
         break;
     case MARK_DAMAGE:
     case MARK_REPAIRED:

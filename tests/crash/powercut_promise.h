@@ -34,6 +34,13 @@ bool promise_opened(const struct promise *promise);
 /* Whether the store may be damaged: then a repair must make it good. */
 bool promise_damaged(const struct promise *promise);
 uint32_t promise_actors(const struct promise *promise); /* all are below */
+/* What is known of a model: the mark that says what it is, whether it must be there, and whether it may.
+ */
+struct promise_model {
+    struct mark mark;
+    bool must, may;
+};
+const struct promise_model *promise_model(const struct promise *promise, uint32_t number);
 /* Operations on names: *least that must be there, *most that may. */
 void promise_range(const struct promise *promise, uint32_t actor, uint32_t *least, uint32_t *most);
 void promise_names(const struct promise *promise, uint32_t actor, uint32_t count,

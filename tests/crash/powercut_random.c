@@ -123,7 +123,7 @@ static void compact(struct actor *a)
     const char *const method = methods[actor_below(a, 6)];
     const bool gc = actor_below(a, 2) == 0;
     if (!a->first)
-        actor_compact(a, method, gc, actor_below(a, 2) == 0);
+        actor_compact(a, 0, method, gc, actor_below(a, 2) == 0);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------ */

@@ -100,15 +100,15 @@ static void compaction(struct actor *a)
         file_of(a, i, 1500 + 700 * i, POWERCUT_TEXT, 20 + i);
     const uint32_t large = file_of(a, 6, BLOCKS(2) + 700, POWERCUT_TEXT, 30);
     actor_sync_all(a);
-    actor_compact(a, "zstd:12", false, true);
+    actor_compact(a, 0, "zstd:12", false, true);
     actor_write(a, 2, 100, 200, POWERCUT_TEXT, 31); /* a part of a shared block */
     actor_sync_file(a, 2);
-    actor_compact(a, "sep:1", false, true);
+    actor_compact(a, a->dir, "sep:1", false, true);
     actor_write(a, large, BLOCKS(1) + 5, 60, POWERCUT_TEXT, 32);
-    actor_compact(a, "sep:1", false, false); /* data that is not synced, in two forms */
+    actor_compact(a, a->dir, "sep:1", false, false); /* data that is not synced, in two forms */
     actor_sync_file(a, large);
     actor_unlink(a, 3, false);
-    actor_compact(a, "zstd:2", true, true);
+    actor_compact(a, 0, "zstd:2", true, true);
     actor_sync_all(a);
 }
 
@@ -119,7 +119,7 @@ static void promotion(struct actor *a)
     actor_directory(a);
     const uint32_t file = file_of(a, 0, 6000, POWERCUT_TEXT, 41);
     actor_sync_all(a);
-    actor_compact(a, "sep:1", false, true);
+    actor_compact(a, a->dir, "sep:1", false, true);
     struct index_txn *txn;
     MUST(index_begin(a->fs->index, INDEX_READ, &txn));
     struct index_extent extent;
@@ -151,6 +151,7 @@ static void collection(struct actor *a)
     for (uint32_t i = 0; i < 8; i += 2)
         actor_unlink(a, i, true);
     actor_sync_names(a); /* punches */
+    actor_model(a, 0, 9000, 61);
     result = actor_collect(a, 90);
     expect(result.records_moved > 0 && result.packs_removed > 0, "nothing was collected");
     actor_write(a, 1, BLOCKS(1), BLOCKS(2), POWERCUT_NOISE, 60);
@@ -158,7 +159,10 @@ static void collection(struct actor *a)
     for (uint32_t i = 3; i < 8; i += 2)
         actor_unlink(a, i, i == 3);
     actor_sync_names(a);
+    actor_model(a, 1, 3000, 62);
     actor_collect(a, 90);
+    actor_drop_model(a, 0);
+    actor_drop_model(a, 1); /* a mount would not know it */
     actor_sync_all(a);
 }
 

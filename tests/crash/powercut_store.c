@@ -38,7 +38,8 @@ struct found {
     bool good;
     char *text;
     size_t size;
-    uint64_t inodes; /* that are accounted for */
+    bool models_gone; /* when the store is opened again */
+    uint64_t inodes;  /* that are accounted for */
 };
 
 /* The first one is told. */
@@ -254,6 +255,50 @@ static void check_conf(struct found *f)
         count - 1);
 }
 
+/* ---- models ---------------------------------------------------------------------------------------- */
+
+static int count_model(void *arg, uint64_t hash)
+{
+    struct found *const f = arg;
+    const uint64_t number = hash - POWERCUT_HASH;
+    if (number >= POWERCUT_MODELS || !promise_model(f->promise, (uint32_t)number)->may)
+        bad(f, "model %016jx was never added", (uintmax_t)hash);
+    return 0;
+}
+
+/* It is there as a whole, or not at all. It goes: a mount would say that it is none. */
+static void check_model(struct found *f, uint32_t number)
+{
+    static uint8_t expected[POWERCUT_FILE_MAX];
+    const struct promise_model *const model = promise_model(f->promise, number);
+    const struct mark *const m = &model->mark;
+    void *bytes = NULL;
+    size_t size = 0;
+    int error = index_model_read(f->index, POWERCUT_HASH + number, &bytes, &size);
+    if (error == -ENOENT && !model->must)
+        return;
+    powercut_fill(expected, m->length, m->content, m->seed);
+    if (error != 0)
+        bad(f, "model %u: %s", number, strerror(-error));
+    else if (size != m->length || memcmp(bytes, expected, size) != 0)
+        bad(f, "model %u: %zu bytes that are not what was added", number, size);
+    free(bytes);
+    error = index_model_remove(f->index, POWERCUT_HASH + number);
+    if (error != 0)
+        bad(f, "model %u: removal: %s", number, strerror(-error));
+}
+
+static void check_models(struct found *f)
+{
+    const int error = index_model_each(f->index, count_model, f);
+    if (error != 0)
+        bad(f, "models: %s", strerror(-error));
+    for (uint32_t i = 0; i < POWERCUT_MODELS; i++) {
+        if (promise_model(f->promise, i)->may)
+            check_model(f, i);
+    }
+}
+
 /* ---- the whole -------------------------------------------------------------------------------------- */
 
 static void on_repaired(void *arg, const struct index_problem *problem)
@@ -278,12 +323,16 @@ static void look(struct found *f)
 {
     struct fs_options options;
     int error = check(f);
+    if (!f->models_gone)
+        check_models(f);
+    f->models_gone = true;
     if (error != 0)
         bad(f, "check: %s", strerror(-error));
     fs_options_init(&options);
     options.threads = 1;
     options.cache = 1u << 20;
     options.compact = FS_COMPACT_OFF;
+    options.models[0] = '\0';
     error = fs_data_start(&f->fs, f->index, &options);
     if (error != 0) {
         bad(f, "start: %s", strerror(-error));

@@ -77,6 +77,7 @@ static void open_store(struct session *s, const char *store)
     mount.dirty = 512u << 10;
     mount.cache = 512u << 10;
     mount.commit = 1;
+    mount.models[0] = '\0'; /* whatever is installed */
     mount.compact = FS_COMPACT_CPU;
     if (s->script != NULL) { /* looks every second for what is to be promoted */
         mount.promote = true;
