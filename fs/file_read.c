@@ -180,13 +180,38 @@ static void was_read(struct fs *fs, struct fs_inode *inode, const struct fs_hand
     index_end(txn);
 }
 
+/* After a commit that failed the index is as of the one before, and what was stored since is in neither
+ * of index and memory. -EIO for a file of which that is true, as far as its length tells: the rest
+ * would read as zeros that nobody wrote. Needs inode->lock. */
+static int check_kept(struct fs *fs, const struct fs_inode *inode)
+{
+    struct index_inode record;
+    struct index_txn *txn;
+    int error;
+
+    if (fs->writeback == NULL || !index_readonly(fs->index))
+        return 0;
+    error = index_begin(fs->index, INDEX_READ, &txn);
+    if (error != 0)
+        return error;
+    error = index_inode_get(txn, inode->ino, &record);
+    if (error == -ENOENT ||
+        (error == 0 && (record.size < inode->record_size ||
+                        ((record.flags & INDEX_INODE_INLINE) != 0) != inode->is_inline)))
+        error = -EIO;
+    index_end(txn);
+    return error;
+}
+
 ssize_t fs_file_read(struct fs *fs, struct fs_inode *inode, struct fs_handle *handle, void *buffer,
                      size_t size, uint64_t offset)
 {
     ssize_t done = 0;
 
     pthread_rwlock_rdlock(&inode->lock);
-    if (offset < inode->size && size > 0) {
+    if (offset < inode->size && size > 0)
+        done = check_kept(fs, inode);
+    if (done == 0 && offset < inode->size && size > 0) {
         if (size > inode->size - offset)
             size = (size_t)(inode->size - offset);
         if (inode->is_inline && inode->dirty_count == 0 && inode->size <= INDEX_INLINE_MAX) {

@@ -47,7 +47,8 @@ int index_fail(struct index_txn *txn, int error, const char *what)
         return error;
     txn->error = error;
     if (txn->writer) {
-        atomic_store(&txn->index->failed, true);
+        if (atomic_exchange(&txn->index->failed, true))
+            return error; /* said already */
         index_log(txn->index, LOG_ERR, "index: %s: %s; no further writes", what, strerror(-error));
     }
     return error;

@@ -397,6 +397,8 @@ int index_open_with(const char *path, const struct index_options *options,
     if (result != 0) {
         index_txn_stop(index);
         release(index);
+        if (size > 0 && error[0] == '\0') /* a lack of memory somewhere */
+            index_refuse(&refusal, result, "%s: %s", path, strerror(-result));
         return result;
     }
     *opened = index;

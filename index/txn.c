@@ -124,8 +124,9 @@ static void take_punches(struct index *index)
 static int sync_packs(struct index *index)
 {
     const int error = index_packs_sync(index);
-    if (error != 0) /* what was appended may be lost, and a later sync would not say so again */
-        atomic_store(&index->failed, true);
+    /* What was appended may be lost, and a later sync would not say so again. */
+    if (error != 0 && !atomic_exchange(&index->failed, true))
+        index_log(index, LOG_ERR, "index: sync of packs: %s; no further writes", strerror(-error));
     return error;
 }
 
