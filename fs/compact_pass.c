@@ -4,6 +4,7 @@
  * when somebody asked; plan and recode; collect the garbage that this made.
  */
 #include <errno.h>
+#include <syslog.h>
 
 #include "compact.h"
 #include "writeback.h"
@@ -64,6 +65,11 @@ static int collect_garbage(struct compact_pass *pass)
         return 0;
     error = index_gc(pass->fs->index, thorough ? THOROUGH_PERCENT : COMPACT_GC_PERCENT,
                      compact_stop_flag(pass), &result);
+    if (error == -EUCLEAN) { /* what was recoded stays, and is no less right for that */
+        fs_log(LOG_WARNING, "garbage is not collected: a record of the index is malformed; "
+                            "sepfs-fsck repairs it");
+        return 0;
+    }
     if (error == 0 && index_space(pass->fs->index, &space) == 0) {
         pass->collected = true;
         pass->garbage =

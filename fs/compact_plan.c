@@ -54,7 +54,7 @@ static int visit_hot(struct compact_step *step, const struct index_hot *hot)
     const unsigned before = step->count;
     int error = index_block_get(step->txn, hot->block, &block);
 
-    if (error == -ENOENT) {
+    if (error == -ENOENT || error == -EUCLEAN) { /* the latter is damage: see visit_extent */
         settle(step, hot->block);
         return 1;
     }
@@ -160,9 +160,9 @@ static int visit_extent(struct compact_step *step, const struct index_extent *ex
     bool hot;
     const int error = index_block_get(step->txn, extent->block, &block);
 
-    /* An extent without a block is damage that reading and fsck report. */
+    /* A block without a record, or with a malformed one, is damage that reading and fsck report. */
     if (error != 0)
-        return error == -ENOENT ? 0 : error;
+        return error == -ENOENT || error == -EUCLEAN ? 0 : error;
     if (!compact_cold(plan, stored_at(step, extent->block, &hot)))
         return 0;
     if (hot || plan->request->all || plan->request->has_method || plan->kind == COMPACT_REPACK)

@@ -58,6 +58,23 @@ static bool check_number(struct checker *c, const char *name, uint64_t *next, ui
     return true;
 }
 
+/* Where the scrub in operation is: without its record it begins anew. */
+static int check_scrub_record(struct checker *c)
+{
+    struct index_scrub scrub;
+    struct index_key key;
+    MDB_val value;
+    index_key_text(&key, "scrub");
+    const int error = index_db_get(c->txn, INDEX_DB_META, &key, &value);
+    if (error != 0)
+        return error == -ENOENT ? 0 : error;
+    if (index_record_get_scrub(&value, &scrub) == 0 ||
+        !check_problem(c, "malformed-record", CHECK_DERIVABLE, 0, 0, 0,
+                       "meta record of the scrub: malformed"))
+        return 0;
+    return index_db_delete(c->txn, INDEX_DB_META, &key);
+}
+
 int check_counters(struct checker *c)
 {
     struct index *const index = c->index;
@@ -68,6 +85,8 @@ int check_counters(struct checker *c)
         error = count_inodes(c, &found);
     if (error == 0)
         error = count_blocks(c, &found);
+    if (error == 0)
+        error = check_scrub_record(c);
     if (error != 0)
         return error;
     if (c->txn->writer) { /* the record is as of the last commit */

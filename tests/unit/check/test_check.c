@@ -563,6 +563,26 @@ static void swapped_records(struct scene *s)
     assert_int_equal(index_block_put(s->txn, &two), 0);
 }
 
+static void spoil_scrub(struct scene *s)
+{
+    struct index_key key;
+    index_key_text(&key, "scrub");
+    assert_int_equal(index_scrub_put(s->txn, &(struct index_scrub){.rounds = 3}), 0);
+    spoil(s, INDEX_DB_META, &key);
+}
+
+static void low_next_inode(struct scene *s)
+{
+    s->fixture.index->next_ino = 2 - INDEX_NUMBERS_AHEAD; /* which is added when it is stored */
+    assert_int_equal(index_state_store(s->txn, false), 0);
+}
+
+static void low_next_block(struct scene *s)
+{
+    atomic_store(&s->fixture.index->next_block, 3 - INDEX_NUMBERS_AHEAD);
+    assert_int_equal(index_state_store(s->txn, false), 0);
+}
+
 /* ---- the table ----------------------------------------------------------------------------- */
 
 enum outcome {
@@ -647,6 +667,9 @@ static const struct damage {
     {"dead range outside", dead_range_outside, "dead-range", DERIVED, "outside the pack", true},
     {"dead range nowhere", dead_range_nowhere, "dead-range", DERIVED, "pack 999", true},
     {"counters", wrong_counters, "counter", DERIVED, "directories: 100 recorded, 3 found", true},
+    {"scrub", spoil_scrub, "malformed-record", DERIVED, "record of the scrub", true},
+    {"next inode", low_next_inode, "next-number", DERIVED, "next inode number is 2, but ", true},
+    {"next block", low_next_block, "next-number", DERIVED, "next block number is 3, but ", true},
     {"payload", flip_payload, "record-checksum", LOST, "/a/b/two: bytes 16384 to 32767", false},
     {"record header", flip_header, "record-header", LOST, "/a/one: bytes 16384 to 32767", false},
     {"swapped records", swapped_records, "record-mismatch", LOST, "its block number differs",
@@ -821,18 +844,67 @@ static void test_close_keeps_packs(void **state)
     fixture_remove(&s.fixture);
 }
 
+/* The host refuses to read one record: that block is lost, and no other. */
+static struct {
+    uint64_t offset;
+    char pack[16];
+} unreadable;
+
+static ssize_t failing_pread(int fd, void *data, size_t size, off_t offset)
+{
+    char link[64], path[256] = "";
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    if ((uint64_t)offset == unreadable.offset && readlink(link, path, sizeof path - 1) > 0 &&
+        strstr(path, unreadable.pack) != NULL) {
+        errno = EIO;
+        return -1;
+    }
+    return pread(fd, data, size, offset);
+}
+
+static void test_unreadable(void **state)
+{
+    static struct index_io io;
+    const struct index_options options = {.flags = INDEX_OPEN_READONLY,
+                                          .map_size = UINT64_C(64) << 20};
+    struct scene s = {0};
+    struct problems problems;
+    char error[256], place[64];
+    build(&s);
+    fixture_open(&s.fixture, 0);
+    assert_int_equal(index_begin(s.fixture.index, INDEX_READ, &s.txn), 0);
+    const struct index_block block = block_at(&s, s.tree.one, 2);
+    index_end(s.txn);
+    fixture_close(&s.fixture);
+    unreadable.offset = block.at.offset;
+    index_pack_name(block.at.pack, unreadable.pack);
+    io = index_io_system;
+    io.pread = failing_pread;
+    assert_int_equal(
+        index_open_with(s.fixture.path, &options, &io, &s.fixture.index, error, sizeof error), 0);
+    assert_int_equal(fixture_check(&s.fixture, false, true, &problems), 0);
+    assert_string_equal(problems.kinds, "record-unreadable");
+    assert_int_equal(problems.lost, 1);
+    snprintf(place, sizeof place, "cannot be read (pack %u, offset %ju)", block.at.pack,
+             (uintmax_t)block.at.offset);
+    assert_non_null(strstr(problems.text, "/a/one: bytes 32768 to 49151 are lost"));
+    assert_non_null(strstr(problems.text, place));
+    fixture_remove(&s.fixture);
+}
+
 int main(void)
 {
     enum { DAMAGES = sizeof damages / sizeof damages[0] };
-    struct CMUnitTest tests[DAMAGES + 5] = {
+    struct CMUnitTest tests[DAMAGES + 6] = {
         cmocka_unit_test(test_clean),
         cmocka_unit_test(test_lost_found),
         cmocka_unit_test(test_orphans_are_fine),
         cmocka_unit_test(test_stop),
         cmocka_unit_test(test_close_keeps_packs),
+        cmocka_unit_test(test_unreadable),
     };
     for (size_t i = 0; i < DAMAGES; i++)
-        tests[5 + i] = (struct CMUnitTest){.name = damages[i].name,
+        tests[6 + i] = (struct CMUnitTest){.name = damages[i].name,
                                            .test_func = test_damage,
                                            .initial_state = (void *)(uintptr_t)&damages[i]};
     return cmocka_run_group_tests_name("check", tests, NULL, NULL);

@@ -428,6 +428,41 @@ static void damage_is_not_spread(void **state)
     free(tree);
 }
 
+/* A record of the index that does not decode stops no pass, nor a scrub. */
+static void malformed_record_is_passed_over(void **state)
+{
+    struct store store;
+    struct tree *tree;
+    struct fs_compact_status status;
+    struct index_extent extent;
+    struct index_block block;
+    struct index_key key;
+    struct index_txn *txn;
+
+    setup(&store);
+    tree = fill(&store);
+    block = store_block(&store, tree->big, 0, &extent);
+    index_key_one(&key, block.id);
+    assert_int_equal(index_begin(store.index, INDEX_WRITE, &txn), 0);
+    assert_int_equal(index_db_put(txn, INDEX_DB_BLOCK, &key, "\xff\xff", 2), 0);
+    index_end(txn);
+    assert_int_equal(index_commit(store.index), 0);
+    status = store_compact(&store, &(struct fs_compact_request){.older_than = 1});
+    assert_int_equal(status.error, 0);
+    status = store_compact(&store, &all);
+    assert_int_equal(status.error, 0);
+    assert_int_equal(status.failed, 0);
+    block = store_block(&store, tree->big, 1, &extent);
+    assert_true(cold_form(&block));
+    for (unsigned i = 0; i < SMALL; i++)
+        store_expect(&store, tree->small[i], tree->small_bytes[i], tree->small_size[i]);
+    status = store_compact(&store, &all);
+    assert_int_equal(status.blocks_done, 0);
+    store_stop(&store);
+    store_remove(&store);
+    free(tree);
+}
+
 /* ---- races --------------------------------------------------------------------------------- */
 
 #define RACERS 24u
@@ -702,6 +737,7 @@ int main(void)
         cmocka_unit_test(policy_is_respected),
         cmocka_unit_test(uncompacts_a_subtree),
         cmocka_unit_test(damage_is_not_spread),
+        cmocka_unit_test(malformed_record_is_passed_over),
         cmocka_unit_test(writers_win),
         cmocka_unit_test(stops_in_the_middle),
         cmocka_unit_test(pauses),
