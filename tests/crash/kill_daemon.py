@@ -81,9 +81,19 @@ class Control:
     """A connection to the control socket; None from ask(): the daemon is gone."""
 
     def __init__(self, store):
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.connect(os.path.join(store, 'control.sock'))
+        self.socket = wait_for(lambda: self.connect(os.path.join(store, 'control.sock')), 'the control socket')
         self.file = self.socket.makefile('rb')
+
+    @staticmethod
+    def connect(path):
+        """None while what a killed daemon left is still there, or nothing yet."""
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            made.connect(path)
+            return made
+        except (ConnectionRefusedError, FileNotFoundError):
+            made.close()
+            return None
 
     def send(self, line):
         self.socket.sendall(line.encode() + b'\n')
@@ -138,7 +148,6 @@ class Daemon:
                 raise AssertionError(f'{self.store} does not mount: exit {self.process.returncode}: '
                                      f'{log.read()[-2000:]}')
         os.stat(self.path)
-        wait_for(lambda: os.path.exists(os.path.join(self.store, 'control.sock')), 'control socket')
 
     def kill(self):
         if not self.ended():

@@ -47,7 +47,7 @@ EXCESS = 66 << 14  # bytes: more than the cache holds
 GARBAGE = 8 << 20  # bytes
 PROMOTE_READS = 3  # decodes that make the daemon promote a block
 PROMOTE_SECONDS = 30
-TRIES = 12  # to meet what a kill is to meet, of which lanes give up on a class
+TRIES = 25  # to meet what a kill is to meet, of which lanes give up on a class
 
 
 class Lost(Exception):
