@@ -315,17 +315,19 @@ static bool is_whole(const struct sep_model *model)
 
 static enum sep_status read_file(struct sep_model *model, struct cursor *file, uint8_t *bytes)
 {
-    uint32_t sections, unused;
+    uint64_t unused;
+    uint32_t sections;
     enum sep_status status = SEP_OK;
     struct cursor table;
     size_t offset;
 
     model->base = get(file, 8);
     model->kind = (uint8_t)get(file, 1);
-    unused = (uint32_t)get(file, 3);
+    unused = get(file, 3);
     sections = (uint32_t)get(file, 4);
     get_bytes(file, model->name, sizeof model->name);
-    unused |= (uint32_t)get(file, 8) | (uint32_t)get(file, 8);
+    for (unsigned k = 0; k < 2; k++)
+        unused |= get(file, 8);
     offset = HEADER_SIZE + (size_t)sections * ENTRY_SIZE;
     if (file->short_of || unused != 0 || sections > SECTIONS_MAX || offset > model->file_size)
         return SEP_ERROR_MODEL;

@@ -17,14 +17,20 @@
 #define DYNAMIC_MAX    3u /* candidates without a model */
 #define PRIMED_MAX     2u /* primed states worth a trial */
 #define CANDIDATES_MAX (DYNAMIC_MAX * (2u + PRIMED_MAX))
-#define LEVEL_NET      2u          /* first level that may use a net */
-#define LEVEL_FULL     4u          /* first level with the full profiles */
-#define SAMPLE_SIZE    (12u << 10) /* bytes coded to compare candidates; shorter blocks whole */
+#define LEVEL_NET      2u /* first level that may use a net */
+#define LEVEL_FULL     4u /* first level with the full profiles */
+/* Bytes coded to compare candidates, in pieces from all over the block; shorter blocks whole. Data
+ * with records needs more: a stride of a kilobyte shows only after some of its rows. */
+#define SAMPLE_TEXT   (12u << 10)
+#define SAMPLE_OTHER  (24u << 10)
+#define LONG_STRIDE   512u /* of these, rows must follow each other: one piece */
+#define SAMPLE_PIECES 3u
 
 /* How far a trial has come after each KiB of the sample. */
 #define STEP_SIZE  1024u
 #define STEP_FIRST 3u /* before it a model has not learnt enough to be judged */
-#define STEP_COUNT (SAMPLE_SIZE / STEP_SIZE)
+#define STEP_LATE  8u /* from here on, a small lead is enough */
+#define STEP_COUNT (SAMPLE_OTHER / STEP_SIZE)
 
 struct candidate {
     struct sep_block_info info;
@@ -83,7 +89,8 @@ static size_t try_sample(struct sep_context *context, const struct candidate *ho
             continue;
         now->written[step] = coder.written;
         if (best != NULL && step >= STEP_FIRST - 1 &&
-            coder.written > best->written[step] + best->written[step] / 32 + 8)
+            coder.written >
+                best->written[step] + 8 + best->written[step] / (step >= STEP_LATE ? 32 : 16))
             return SIZE_MAX;
     }
     return sep_range_encode_end(&coder);
@@ -149,15 +156,14 @@ static unsigned add_primed(const struct sep_context *context,
  * the net, then what is learnt from the block alone. */
 static unsigned propose(const struct sep_context *context, uint8_t level,
                         const struct sep_model *net_owner, const uint8_t *plain, size_t size,
+                        const struct sep_analysis *analysis,
                         struct candidate candidates[CANDIDATES_MAX])
 {
     struct sep_block_info dynamic[DYNAMIC_MAX];
     struct sep_primed_choice primed[PRIMED_MAX];
-    struct sep_analysis analysis;
     unsigned dynamic_count, primed_count, count = 0;
 
-    sep_analyse(plain, size, &analysis);
-    dynamic_count = propose_dynamic(&analysis, level, dynamic);
+    dynamic_count = propose_dynamic(analysis, level, dynamic);
     primed_count = sep_knowledge_propose(context, plain, size, level < LEVEL_FULL,
                                          level >= LEVEL_NET, primed, PRIMED_MAX);
     for (unsigned p = 0; p < primed_count; p++) {
@@ -166,7 +172,7 @@ static unsigned propose(const struct sep_context *context, uint8_t level,
         for (unsigned d = 0; d < dynamic_count; d++)
             count += add_primed(context, &primed[p], &dynamic[d], &candidates[count]);
     }
-    for (unsigned d = 0; d < dynamic_count && analysis.text; d++)
+    for (unsigned d = 0; d < dynamic_count && analysis->text; d++)
         count += add_net(context, net_owner, &dynamic[d], &candidates[count]);
     for (unsigned d = 0; d < dynamic_count; d++)
         candidates[count++] = (struct candidate){.info = dynamic[d]};
@@ -177,11 +183,25 @@ static unsigned propose(const struct sep_context *context, uint8_t level,
 struct contest {
     const uint8_t *sample;
     size_t size;
+    size_t block_size;
     struct trial trials[2]; /* the best one's and the one under way */
     unsigned spare;
-    size_t best_size;
+    size_t best_size; /* of the whole block, projected */
     struct candidate best;
 };
+
+/* What the whole block may come to, when the sample came to WRITTEN: its second half, in which what
+ * learns slowly has caught up, stands for all that the sample leaves out. */
+static size_t project(const struct contest *contest, const struct trial *trial, size_t written)
+{
+    const size_t steps = contest->size / STEP_SIZE / 2;
+    const size_t rest = contest->block_size - contest->size;
+
+    if (steps == 0 || rest == 0)
+        return written;
+    return written +
+           (written - trial->written[steps - 1]) * rest / (contest->size - steps * STEP_SIZE);
+}
 
 static void compete(struct sep_context *context, struct contest *contest,
                     const struct candidate *candidate)
@@ -190,14 +210,18 @@ static void compete(struct sep_context *context, struct contest *contest,
     size_t written;
 
     if (candidate->info.transform != SEP_TRANSFORM_NONE) {
-        memcpy(context->scratch, bytes, contest->size);
-        sep_transform_apply(candidate->info.transform, context->scratch, contest->size);
-        bytes = context->scratch;
+        uint8_t *transformed = context->scratch + SAMPLE_OTHER;
+
+        memcpy(transformed, bytes, contest->size);
+        sep_transform_apply(candidate->info.transform, transformed, contest->size);
+        bytes = transformed;
     }
     written =
         try_sample(context, candidate, bytes, contest->size,
                    contest->best_size != SIZE_MAX ? &contest->trials[1 - contest->spare] : NULL,
                    &contest->trials[contest->spare]);
+    if (written != SIZE_MAX)
+        written = project(contest, &contest->trials[contest->spare], written);
     if (written < contest->best_size) {
         contest->spare = 1 - contest->spare;
         contest->best_size = written;
@@ -205,25 +229,48 @@ static void compete(struct sep_context *context, struct contest *contest,
     }
 }
 
-/* The candidate that codes a sample from the middle of the block best. A winner that learns from the
- * block alone has to beat itself with the net, unless it was text and has done so. */
+/* Copies pieces of the block behind each other to SAMPLE; returns how many bytes. Each piece begins
+ * where its place in the sample is the same modulo the stride. */
+static size_t take_sample(const uint8_t *plain, size_t size, const struct sep_analysis *analysis,
+                          uint8_t *sample)
+{
+    const size_t sample_size = analysis->text ? SAMPLE_TEXT : SAMPLE_OTHER;
+    const size_t pieces = analysis->stride >= LONG_STRIDE ? 1 : SAMPLE_PIECES;
+    const size_t piece = sample_size / pieces, part = size / pieces;
+
+    if (size <= sample_size) {
+        memcpy(sample, plain, size);
+        return size;
+    }
+    for (size_t k = 0; k < pieces; k++) {
+        size_t start = part * k + (part - piece) / 2;
+
+        if (analysis->stride != 0 && start - k * piece >= analysis->stride)
+            start -= (start - k * piece) % analysis->stride;
+        memcpy(sample + k * piece, plain + start, piece);
+    }
+    return sample_size;
+}
+
+/* The candidate that codes a sample of the block best. A winner that learns from the block alone has
+ * to beat itself with the net, unless it was text and has done so. */
 static struct candidate choose(struct sep_context *context, uint8_t level, const uint8_t *plain,
                                size_t size)
 {
-    const size_t sample_size = size < SAMPLE_SIZE ? size : SAMPLE_SIZE;
-    struct contest contest = {
-        .sample = plain + (size - sample_size) / 2,
-        .size = sample_size,
-        .best_size = SIZE_MAX,
-    };
     const struct sep_model *net_owner =
         level >= LEVEL_NET ? sep_knowledge_best_net(context, plain, size) : NULL;
+    struct contest contest = {
+        .sample = context->scratch, .block_size = size, .best_size = SIZE_MAX};
     struct candidate candidates[CANDIDATES_MAX], with_net;
-    const unsigned count = propose(context, level, net_owner, plain, size, candidates);
+    struct sep_analysis analysis;
+    unsigned count;
     bool net_tried = false;
 
+    sep_analyse(plain, size, &analysis);
+    count = propose(context, level, net_owner, plain, size, &analysis, candidates);
     if (count == 1 && add_net(context, net_owner, &candidates[0].info, &with_net) == 0)
         return candidates[0];
+    contest.size = take_sample(plain, size, &analysis, context->scratch);
     for (unsigned k = 0; k < count; k++) {
         compete(context, &contest, &candidates[k]);
         net_tried = net_tried || (candidates[k].info.knowledge != 0 &&
