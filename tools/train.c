@@ -32,7 +32,7 @@ static const struct cli_option option_table[] = {
     {'o', "output", "MODEL", "write the model to MODEL; without it, train and judge only"},
     {OPTION_KIND, "kind", "KIND", "private (the default) or public"},
     {OPTION_STORE, "store", "STORE", "learn from STORE and install the model there if it pays"},
-    {OPTION_DATA, "data", "DATA", "learn from text, from binary data, or from all (the default)"},
+    {OPTION_DATA, "data", "DATA", "learn from text, binary or x86-64 data, or all (the default)"},
     {OPTION_NAME, "name", "NAME", "name kept in the model; that of the file unless given"},
     {OPTION_TEXT, "text", "TEXT", "kept in the model: what it was trained on"},
     {OPTION_SEED, "seed", "N", "chooses sample and starting weights; 1 unless given"},
@@ -79,6 +79,8 @@ static bool set_data(struct train_request *request, const char *value)
         request->kinds = TRAIN_KINDS_TEXT;
     else if (strcmp(value, "binary") == 0)
         request->kinds = TRAIN_KINDS_BINARY;
+    else if (strcmp(value, "x86-64") == 0)
+        request->kinds = TRAIN_KIND_BIT(TRAIN_KIND_X86);
     else
         return strcmp(value, "all") == 0;
     return true;
@@ -106,7 +108,7 @@ static const char *take_option(struct train_request *request, int id, const char
     case OPTION_KIND:
         return set_kind(request, value) ? NULL : "--kind: not private or public";
     case OPTION_DATA:
-        return set_data(request, value) ? NULL : "--data: not text, binary or all";
+        return set_data(request, value) ? NULL : "--data: not text, binary, x86-64 or all";
     case OPTION_NAME:
         request->title = value;
         return strlen(value) < 48 ? NULL : "--name: longer than 47 bytes";

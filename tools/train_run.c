@@ -2,8 +2,8 @@
  *
  * train_run.c - the steps of sepfs-train: sample, net, primed states, judgement, file.
  *
- * Primed states are added one by one. A kind's state stays only when held-out blocks of that kind
- * become smaller by it; a kind without held-out blocks keeps its state unjudged.
+ * A kind's primed state stays only when held-out blocks of that kind become smaller by GAIN_LEAST; a
+ * kind without held-out blocks keeps its state unjudged.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +17,7 @@
 #define JUDGE_MOST   (1u << 20) /* held-out bytes of a kind */
 #define NET_LEAST    (4u << 20) /* less data than this teaches a net nothing */
 #define LOSS_ALLOWED 0.5        /* percent, of quantisation */
+#define GAIN_LEAST   0.5        /* percent; less is not worth a state's size and its trials */
 #define BAR_TEXT     160
 
 struct training {
@@ -289,11 +290,33 @@ static int keep(struct training *t, const struct train_sizes *all)
                                                                       : TRAIN_EXIT_FAILED;
 }
 
+/* Takes out the states that gain too little; whether there were any. */
+static bool drop_useless(struct training *t)
+{
+    bool dropped = false;
+
+    for (unsigned k = 0; k < TRAIN_KIND_COUNT; k++) {
+        const struct train_sizes *const s = &t->sizes[k];
+
+        if (s->plain != 0 && (double)s->after > (double)s->before * (1 - GAIN_LEAST / 100) &&
+            train_model_drop(t->model, k)) {
+            cli_progress_clear(&t->request->progress);
+            printf("state left out: %s gains %.2f%%\n", train_kind_name(k),
+                   100.0 * (1.0 - (double)s->after / (double)s->before));
+            dropped = true;
+        }
+    }
+    return dropped;
+}
+
 static int finish(struct training *t)
 {
     struct train_sizes all;
     char bytes[CLI_TEXT];
-    const int error = judge(t);
+    int error = judge(t);
+
+    if (error == 0 && drop_useless(t))
+        error = judge(t);
 
     if (error != 0)
         return fail(t, "model", error);

@@ -91,10 +91,21 @@ int train_model_prime(struct sep_model *model, const struct train_sample *sample
     return error;
 }
 
-void train_model_drop_state(struct sep_model *model)
+bool train_model_drop(struct sep_model *model, enum train_kind kind)
 {
-    sep_primed_free(model->state[--model->state_count]);
-    model->state[model->state_count] = NULL;
+    uint32_t kept = 0;
+    const uint32_t before = model->state_count;
+
+    for (uint32_t k = 0; k < before; k++) {
+        if (strcmp(model->state[k]->label, train_kind_name(kind)) == 0)
+            sep_primed_free(model->state[k]);
+        else
+            model->state[kept++] = model->state[k];
+    }
+    for (uint32_t k = kept; k < before; k++)
+        model->state[k] = NULL;
+    model->state_count = kept;
+    return kept != before;
 }
 
 int train_model_write(struct sep_model *model, const char *text, uint8_t **bytes, size_t *size)

@@ -26,6 +26,8 @@ static void block_free(struct train_block *block)
 {
     free(block->name);
     free(block->bytes);
+    block->name = NULL;
+    block->bytes = NULL;
 }
 
 void train_sample_free(struct train_sample *sample)
@@ -83,10 +85,12 @@ static void heap_down(struct train_sample *sample)
 
 static void drop_top(struct train_sample *sample)
 {
-    sample->bytes -= sample->blocks[0].size;
-    block_free(&sample->blocks[0]);
+    struct train_block top = sample->blocks[0];
+
+    sample->bytes -= top.size;
     sample->blocks[0] = sample->blocks[--sample->count];
     heap_down(sample);
+    block_free(&top);
 }
 
 static int make_room(struct train_sample *sample)

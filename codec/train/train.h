@@ -147,8 +147,8 @@ int train_model_prime(struct sep_model *model, const struct train_sample *sample
                       enum train_kind kind, bool with_net, const struct train_priming *priming,
                       const struct train_watch *watch);
 
-/* Takes the last state out again. */
-void train_model_drop_state(struct sep_model *model);
+/* Takes the states of a kind out again; whether there was one. */
+bool train_model_drop(struct sep_model *model, enum train_kind kind);
 
 /* The file; *bytes is from malloc. TEXT says what the model was trained on. */
 int train_model_write(struct sep_model *model, const char *text, uint8_t **bytes, size_t *size);

@@ -379,6 +379,10 @@ static void test_model_gains(void **unused)
     assert_int_equal(train_judge(sample, bytes, size, 1u << 20, 2, NULL, &watch, sizes), 0);
     assert_true(text->plain != 0);
     assert_true(text->after < text->before * 9 / 10);
+    assert_int_equal(model->state_count, 1);
+    assert_false(train_model_drop(model, TRAIN_KIND_SOURCE));
+    assert_true(train_model_drop(model, TRAIN_KIND_TEXT));
+    assert_int_equal(model->state_count, 0);
     bytes[size / 2] ^= 1;
     assert_int_equal(train_judge(sample, bytes, size, 1u << 20, 1, NULL, &watch, sizes), -EBADMSG);
     free(bytes);
