@@ -67,17 +67,22 @@ enum sep_status sep_knowledge_find(const struct sep_context *context,
     return SEP_OK;
 }
 
+/* 0 to 1024: which share of PLAIN's groups is known beyond what random groups would be. */
 static uint32_t likeness(const struct sep_primed *primed, const uint8_t *plain, size_t size)
 {
     const size_t step = size / PROBES + 1;
-    uint32_t known = 0, probes = 0;
+    uint32_t known = 0, probes = 0, set = 0, share, chance;
 
+    for (uint32_t k = 0; k < SEP_FINGERPRINT_BYTES; k++)
+        set += (uint32_t)__builtin_popcount(primed->fingerprint[k]);
     for (size_t i = 0; i + 3 <= size; i += step, probes++) {
         const uint32_t bit = sep_fingerprint_bit(plain + i);
 
         known += primed->fingerprint[bit / 8] >> bit % 8 & 1;
     }
-    return probes != 0 ? known * 1024 / probes : 0;
+    share = probes != 0 ? known * 1024 / probes : 0;
+    chance = set >> (SEP_FINGERPRINT_LOG - 10);
+    return share > chance ? (share - chance) * 1024 / (1025 - chance) : 0;
 }
 
 const struct sep_model *sep_knowledge_best_net(const struct sep_context *context,
