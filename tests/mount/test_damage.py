@@ -117,6 +117,13 @@ class Damage(sepfs_test.MountTest):
         self.unmount()
         return inodes
 
+    def write_through(self, name, data):
+        """Written and stored: a close alone does not wait for the workers."""
+        with open(self.path(name), 'wb') as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
     def problems(self, *arguments, expect=4):
         done = json.loads(self.fsck('-n', '--json', *(arguments or ['--scrub']), expect=expect))
         return done['problems']
@@ -186,8 +193,7 @@ class Damage(sepfs_test.MountTest):
         self.assertGreaterEqual(stats['daemon']['read_errors'], len(places))
         # Each is healed by writing its block again, whole.
         for name in damaged:
-            self.write(name, contents[name])
-        os.sync()
+            self.write_through(name, contents[name])
         self.assertEqual(self.scrub(expect=0)['last_damaged_blocks'], 0)
         self.remount()
         for name, data in contents.items():
@@ -350,8 +356,7 @@ class Damage(sepfs_test.MountTest):
             self.assert_errno(errno.EIO, os.copy_file_range, source.fileno(), target.fileno(),
                               1000, offset_src=10)
         self.assertEqual(os.path.getsize(self.path('part')), 0)
-        self.write('elsewhere', contents['other'] + contents['one'][:BLOCK])
-        os.sync()
+        self.write_through('elsewhere', contents['other'] + contents['one'][:BLOCK])
         for name in ('one', 'copy'):
             self.assertEqual(self.read(name), contents['one'], name)
         stats = self.stats()
@@ -372,8 +377,7 @@ class Damage(sepfs_test.MountTest):
         for path in packs.pack_files(self.store):
             os.unlink(path)
         self.mount()
-        self.write('again', contents['one'])
-        os.sync()
+        self.write_through('again', contents['one'])
         self.assertEqual(self.read('one'), contents['one'])
         self.assert_errno(errno.EIO, self.read, 'other')
         self.remount()
