@@ -148,7 +148,8 @@ void *ops_buffer(struct ops *ops)
 
 void ops_reply_error(fuse_req_t req, int error)
 {
-    fuse_reply_err(req, -error);
+    /* Callers know EIO; what is damaged is in the log. */
+    fuse_reply_err(req, error == -EUCLEAN ? EIO : -error);
 }
 
 int ops_stale(int error)

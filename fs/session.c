@@ -206,7 +206,7 @@ static int open_store(struct session *session)
 {
     const struct fs_options *options = session->options;
     const struct index_options index_options = {
-        .flags = options->readonly ? INDEX_OPEN_READONLY : INDEX_OPEN_CREATE,
+        .flags = options->readonly ? INDEX_OPEN_READONLY : INDEX_OPEN_CREATE | INDEX_OPEN_COPIES,
         .block_size = options->block_size,
         .log = fs_log_line,
     };

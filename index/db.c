@@ -4,7 +4,9 @@
  *
  * An error of LMDB inside a write transaction leaves half an operation behind, so it poisons the
  * transaction: index_end has it rolled back, and the index accepts no writes until it is opened
- * again. Keys greater than all others are put with MDB_APPEND, which keeps pages full instead of
+ * again. Every value ends with its seal (seal.c), which is put and checked here and nowhere else: a
+ * record whose seal does not match comes back empty, is malformed for every reader, and the reader
+ * that meets it logs it with table and key. Keys greater than all others are put with MDB_APPEND, which keeps pages full instead of
  * half full: numbers are handed out in ascending order, so that is the usual case.
  */
 #include <errno.h>
@@ -68,7 +70,7 @@ int index_malformed(struct index_txn *txn, enum index_db db, const MDB_val *key)
 {
     char text[64];
     key_text(key, text, sizeof text);
-    index_log(txn->index, LOG_ERR, "index: malformed %s record, key %s", index_db_names[db], text);
+    index_log(txn->index, LOG_ERR, "index: damaged %s record, key %s", index_db_names[db], text);
     return -EUCLEAN;
 }
 
@@ -118,7 +120,10 @@ int index_db_get(struct index_txn *txn, enum index_db db, const struct index_key
     if (txn->error != 0)
         return txn->error;
     MDB_val k = key_value(key);
-    return result(txn, mdb_get(txn->mdb, txn->index->db[db], &k, value), db);
+    const int error = result(txn, mdb_get(txn->mdb, txn->index->db[db], &k, value), db);
+    if (error == 0)
+        index_unseal(db, &k, value);
+    return error;
 }
 
 int index_db_put(struct index_txn *txn, enum index_db db, const struct index_key *key,
@@ -132,11 +137,18 @@ int index_db_put(struct index_txn *txn, enum index_db db, const struct index_key
         return error;
     touch(txn, size);
     MDB_val k = key_value(key), found = k;
-    MDB_val value = {.mv_size = size, .mv_data = (void *)(uintptr_t)data}, old;
-    const int rc = mdb_cursor_get(at, &found, &old, MDB_SET_RANGE);
+    const uint32_t seal = index_seal(db, &k, data, size);
+    MDB_val value = {.mv_size = size + INDEX_SEAL}, old;
+    int rc = mdb_cursor_get(at, &found, &old, MDB_SET_RANGE);
     if (rc != 0 && rc != MDB_NOTFOUND)
         return result(txn, rc, db);
-    return result(txn, mdb_cursor_put(at, &k, &value, rc == MDB_NOTFOUND ? MDB_APPEND : 0), db);
+    rc = mdb_cursor_put(at, &k, &value, MDB_RESERVE | (rc == MDB_NOTFOUND ? MDB_APPEND : 0));
+    if (rc != 0)
+        return result(txn, rc, db);
+    if (size > 0)
+        memcpy(value.mv_data, data, size);
+    index_seal_put((uint8_t *)value.mv_data + size, seal);
+    return 0;
 }
 
 int index_db_put_record(struct index_txn *txn, enum index_db db, const struct index_key *key,
@@ -171,7 +183,10 @@ static int step(struct index_txn *txn, enum index_db db, MDB_val *found, MDB_val
     const int error = cursor(txn, db, &at);
     if (error != 0)
         return error;
-    return result(txn, mdb_cursor_get(at, found, value, how), db);
+    const int rc = mdb_cursor_get(at, found, value, how);
+    if (rc == 0)
+        index_unseal(db, found, value);
+    return result(txn, rc, db);
 }
 
 int index_db_seek(struct index_txn *txn, enum index_db db, const struct index_key *key,

@@ -20,8 +20,8 @@
  *  codec work and no pack I/O in between. Lock order: fs inode locks before index_begin.
  *
  * Errors
- *  0 or a negative errno. -ENOENT: no such record. -EUCLEAN: a record on disk is malformed (it is
- *  logged with its key). -ENOSPC: host or map full, found by index_reserve before anything was
+ *  0 or a negative errno. -ENOENT: no such record. -EUCLEAN: a record on disk is malformed, or its
+ *  checksum does not match (it is logged with table and key). -ENOSPC: host or map full, found by index_reserve before anything was
  *  accepted. When an operation fails half-way for any other reason (no memory, LMDB error) the
  *  index refuses further writes with -EROFS until it is opened again; the last commit stays good.
  */
@@ -53,7 +53,8 @@ typedef void (*index_log_fn)(void *arg, int syslog_priority, const char *line);
 enum index_open_flags {
     INDEX_OPEN_CREATE = 1, /* create the store when PATH is missing or an empty directory */
     INDEX_OPEN_READONLY =
-        2, /* take no lock, start no thread, change nothing; works beside a mount */
+        2,                 /* take no lock, start no thread, change nothing; works beside a mount */
+    INDEX_OPEN_COPIES = 8, /* keep copies of the index for salvage: one a day, and at the close */
     INDEX_OPEN_NO_RECOVER = 4, /* fsck: do not finish interrupted work (orphans, pack tails) */
 };
 
@@ -339,7 +340,7 @@ struct index_space {
     uint64_t logical;               /* bytes of all files */
     uint64_t pack_bytes;            /* file sizes of all packs */
     uint64_t live_bytes;            /* of them referred to */
-    uint64_t index_bytes;           /* pages of the index in use; the file may be larger */
+    uint64_t index_bytes;           /* pages of the index in use, and its copies */
     uint64_t host_free, host_total; /* bytes, as statvfs says (available to users) */
 };
 /* Cheap: counters kept in the index. */
@@ -467,6 +468,29 @@ struct index_check {
     void *arg;                  /* for problem and progress */
     const volatile bool *stop;  /* may be NULL; ends the check early with -ECANCELED */
 };
+/* Rebuilds the index of a store whose index is damaged or gone: from the records of the present one
+ * that are intact, then from the newest copy where those are missing, then from the packs. Blocks
+ * that have no file go to files in /lost+found. The old file stays, as data.mdb.damaged-DATE in
+ * index/. The new one takes its place last, checked as by index_check with scrub, and synced. */
+struct index_salvage {
+    index_problem_fn problem;   /* what is damaged, and what of it is lost */
+    index_progress_fn progress; /* may be NULL */
+    void *arg;
+    const volatile bool *stop; /* may be NULL; ends it with -ECANCELED, the store as it was */
+    unsigned threads;          /* 0 = 1 */
+    index_log_fn log;          /* may be NULL */
+    void *log_arg;
+};
+struct index_salvage_result {
+    uint64_t from_index, from_copy; /* records taken over */
+    uint64_t blocks_found;          /* intact records in packs */
+    uint64_t blocks_attached;       /* blocks given to a file by what their record says */
+    uint64_t lost;                  /* problems that are losses */
+    char copy[64], set_aside[64];   /* names; empty: none */
+};
+int index_salvage(const char *path, const struct index_salvage *options,
+                  struct index_salvage_result *result, char *error, size_t size);
+
 /* Runs all passes. Returns 0 (problems are reported through the callback) or a negative errno when
  * the check itself could not run. */
 int index_check(struct index *index, const struct index_check *check);

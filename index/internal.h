@@ -59,7 +59,8 @@ struct index_conf_line {
 
 struct index {
     char *path;
-    unsigned flags; /* enum index_open_flags */
+    const char *index_name; /* the directory of the environment: "index" but for a salvage */
+    unsigned flags;         /* enum index_open_flags */
     const struct index_io *io;
     index_log_fn log;
     void *log_arg;
@@ -69,6 +70,7 @@ struct index {
 
     int dir_fd, index_fd, packs_fd; /* STORE, STORE/index, STORE/packs */
     int lock_fd;                    /* -1 when read-only */
+    bool lock_lent;                 /* the lock is somebody else's, who keeps it */
 
     pthread_mutex_t conf_mutex;
     struct index_conf_line *conf; /* conf_mutex */
@@ -110,11 +112,20 @@ struct index {
 
     struct index_packs packs;
 
+    /* The thread that copies the index (copies.c); copier_mutex is a leaf lock. */
+    pthread_mutex_t copier_mutex;
+    pthread_cond_t copier_wake;
+    pthread_t copier;
+    bool copier_runs;
+    bool copier_stop;       /* copier_mutex */
+    uint64_t opened_commit; /* LMDB's number of the last commit when the store was opened */
+
     /* Space (reserve.c), bytes. */
     _Atomic uint64_t promised;        /* pack bytes promised and not released */
     _Atomic uint64_t index_used;      /* data.mdb up to its last page at the last commit */
     _Atomic uint64_t index_allocated; /* host space data.mdb may grow into without asking */
     atomic_bool no_prealloc;          /* the host cannot preallocate */
+    _Atomic uint64_t copy_bytes;      /* of the copies of the index */
     pthread_mutex_t reserve_mutex;    /* held while data.mdb gets more room; a leaf lock */
 };
 
@@ -124,13 +135,32 @@ struct index {
 int index_open_with(const char *path, const struct index_options *options,
                     const struct index_io *io, struct index **index, char *error, size_t size);
 
+/* Walks the pages of data.mdb as of COMMIT, which a reader of LMDB pins. -EUCLEAN, -EIO, -ESTALE (its
+ * header is gone already) and others leave the reason in TEXT. */
+int index_snapshot_check(struct index *index, uint64_t commit, char *text, size_t size);
+
+/* The same in another directory of the store than index/, under a lock that the caller holds. */
+struct index_place {
+    const char *directory;
+    int lock_fd;
+};
+int index_open_place(const char *path, const struct index_options *options,
+                     const struct index_io *io, const struct index_place *place,
+                     struct index **index, char *error, size_t size);
+/* Opens the store's directory, takes its lock and reads sepfs.conf; no more of it is usable. Release
+ * it with index_store_unlock. */
+int index_store_lock(const char *path, const struct index_options *options,
+                     const struct index_io *io, struct index **index, char *error, size_t size);
+void index_store_unlock(struct index *index);
+
 void index_log(const struct index *index, int priority, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* ---- db.c: LMDB, with our errnos ---- */
 
 /* 0, -ENOENT (no such key), or a failure that poisoned a write transaction. VALUE points into the
- * map and is good until the next write in this transaction or index_end. */
+ * map and is good until the next write in this transaction or index_end; it is empty when the
+ * record's checksum does not match. DATA must not point into the map. */
 int index_db_get(struct index_txn *txn, enum index_db db, const struct index_key *key,
                  MDB_val *value);
 /* Inserts or replaces. */
@@ -152,7 +182,7 @@ int index_db_before(struct index_txn *txn, enum index_db db, const struct index_
                     MDB_val *found, MDB_val *value);
 uint64_t index_db_entries(struct index_txn *txn, enum index_db db);
 
-/* Logs a malformed record with its key; returns -EUCLEAN. */
+/* Logs a malformed or damaged record with its key; returns -EUCLEAN. */
 int index_malformed(struct index_txn *txn, enum index_db db, const MDB_val *key);
 /* Poisons the write transaction: it is rolled back, the index refuses writes. Returns ERROR. */
 int index_fail(struct index_txn *txn, int error, const char *what);

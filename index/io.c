@@ -33,6 +33,7 @@ const struct index_io index_io_system = {
     .fstat = fstat,
     .fstatvfs = fstatvfs,
     .mkdirat = mkdirat,
+    .linkat = linkat,
     .renameat = renameat,
     .unlinkat = unlinkat,
     .flock = flock,

@@ -35,6 +35,7 @@ struct index_io {
     int (*fstat)(int fd, struct stat *status);
     int (*fstatvfs)(int fd, struct statvfs *status);
     int (*mkdirat)(int dir, const char *path, mode_t mode);
+    int (*linkat)(int from_dir, const char *from, int to_dir, const char *to, int flags);
     int (*renameat)(int from_dir, const char *from, int to_dir, const char *to);
     int (*unlinkat)(int dir, const char *path, int flags);
     int (*flock)(int fd, int operation);

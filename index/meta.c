@@ -34,6 +34,7 @@ int index_state_store(struct index_txn *txn, bool clean)
         .next_block = atomic_load(&index->next_block) + ahead,
         .next_pack = index->packs.next_id,
         .clean = clean,
+        .commit = mdb_txn_id(txn->mdb),
         .counters = index->counters,
     };
     memcpy(state.uuid, index->uuid, sizeof state.uuid);
@@ -93,6 +94,7 @@ int index_space(struct index *index, struct index_space *space)
     space->pending = index_db_entries(txn, INDEX_DB_PENDING);
     space->logical = c.logical;
     space->live_bytes = c.live;
+    space->index_bytes = atomic_load(&index->copy_bytes);
     struct index_pack pack = {.id = 0};
     while ((error = index_pack_next(txn, pack.id + 1, &pack)) == 0) {
         space->pack_bytes += pack.size;

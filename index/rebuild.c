@@ -6,7 +6,8 @@
  * is mostly free pages, and pages that are two thirds full. Copying the records in the order of
  * their keys fills the pages of a new file: smaller than LMDB's own compacting copy, which keeps
  * pages as they are. The new file is synced and renamed over the old one; the caller has made sure
- * that no other process has either open.
+ * that no other process has either open. A record whose seal does not match ends the copy: what is
+ * known of the damage is in the old file.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -64,6 +65,14 @@ static int put(struct copy *copy, MDB_dbi db, MDB_val *key, MDB_val *value)
     return rc != 0 ? rc : mdb_txn_begin(copy->to, NULL, 0, &copy->txn);
 }
 
+/* The state record names the commit that puts it: the last one does. */
+static bool is_state(const MDB_val *key)
+{
+    struct index_key state;
+    index_key_text(&state, "state");
+    return key->mv_size == state.size && memcmp(key->mv_data, state.bytes, state.size) == 0;
+}
+
 static int copy_table(struct index *index, struct copy *copy, MDB_txn *from, unsigned number)
 {
     MDB_dbi db;
@@ -76,12 +85,39 @@ static int copy_table(struct index *index, struct copy *copy, MDB_txn *from, uns
         return rc;
     rc = mdb_cursor_get(cursor, &key, &value, MDB_FIRST);
     while (rc == 0) {
-        rc = put(copy, db, &key, &value);
+        MDB_val plain = value;
+        if (!index_unseal((enum index_db)number, &key, &plain))
+            rc = MDB_CORRUPTED;
+        if (rc == 0 && !(number == INDEX_DB_META && is_state(&key)))
+            rc = put(copy, db, &key, &value);
         if (rc == 0)
             rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
     }
     mdb_cursor_close(cursor);
     return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+static int copy_state(struct index *index, struct copy *copy, MDB_txn *from)
+{
+    struct index_state state;
+    struct index_record record;
+    struct index_key name;
+    index_key_text(&name, "state");
+    MDB_dbi db;
+    MDB_val key = {.mv_size = name.size, .mv_data = name.bytes}, value;
+    int rc = mdb_get(from, index->db[INDEX_DB_META], &key, &value);
+    if (rc == 0)
+        rc = mdb_dbi_open(copy->txn, index_db_names[INDEX_DB_META], 0, &db);
+    if (rc != 0)
+        return rc;
+    if (!index_unseal(INDEX_DB_META, &key, &value) || index_record_get_state(&value, &state) != 0)
+        return MDB_CORRUPTED;
+    state.commit = mdb_txn_id(copy->txn);
+    index_record_state(&record, &state);
+    index_seal_put(record.bytes + record.size,
+                   index_seal(INDEX_DB_META, &key, record.bytes, record.size));
+    value = (MDB_val){.mv_size = record.size + INDEX_SEAL, .mv_data = record.bytes};
+    return mdb_put(copy->txn, db, &key, &value, 0);
 }
 
 static int copy_tables(struct index *index, MDB_env *to)
@@ -94,6 +130,8 @@ static int copy_tables(struct index *index, MDB_env *to)
     rc = mdb_txn_begin(to, NULL, 0, &copy.txn);
     for (unsigned number = 0; number < INDEX_DB_COUNT && rc == 0; number++)
         rc = copy_table(index, &copy, from, number);
+    if (rc == 0)
+        rc = copy_state(index, &copy, from);
     if (rc == 0) {
         rc = copy.io->txn_commit(copy.txn);
         copy.txn = NULL;
@@ -111,7 +149,7 @@ bool index_rebuild_copy(struct index *index)
         unused * index->page_size < SLACK)
         return false;
     char path[4096 + 32];
-    snprintf(path, sizeof path, "%s/index/" NEW_NAME, index->path);
+    snprintf(path, sizeof path, "%s/%s/" NEW_NAME, index->path, index->index_name);
     index->io->unlinkat(index->index_fd, NEW_NAME, 0);
     MDB_env *to = NULL;
     int rc = mdb_env_create(&to);

@@ -365,6 +365,7 @@ void index_record_state(struct index_record *record, const struct index_state *s
     index_write_u64(&w, state->next_ino);
     index_write_u64(&w, state->next_block);
     index_write_u32(&w, state->next_pack);
+    index_write_u64(&w, state->commit);
     index_write_u64(&w, c->directories);
     index_write_u64(&w, c->symlinks);
     index_write_u64(&w, c->others);
@@ -386,6 +387,7 @@ int index_record_get_state(const MDB_val *value, struct index_state *state)
     state->next_ino = index_read_u64(&r);
     state->next_block = index_read_u64(&r);
     state->next_pack = index_read_u32(&r);
+    state->commit = index_read_u64(&r);
     struct index_counters *const c = &state->counters;
     c->directories = index_read_u64(&r);
     c->symlinks = index_read_u64(&r);

@@ -57,6 +57,17 @@ int index_key_get_dirent(const MDB_val *key, uint64_t *dir, uint64_t *slot);
 int index_key_get_xattr(const MDB_val *key, uint64_t *ino, char *name);
 int index_key_get_hash(const MDB_val *key, uint64_t *low);
 
+/* ---- seals ---------------------------------------------------------------------------------- */
+
+#define INDEX_SEAL 4u /* bytes behind every value of the index: its checksum, little-endian */
+
+/* Checksum of a record: table, key and value (without seal). */
+uint32_t index_seal(enum index_db db, const MDB_val *key, const void *value, size_t size);
+void index_seal_put(uint8_t bytes[INDEX_SEAL], uint32_t seal);
+/* Takes the seal off a stored value. False when it does not match; the value is then empty, which no
+ * kind of record is: every reader refuses it as malformed. */
+bool index_unseal(enum index_db db, const MDB_val *key, MDB_val *value);
+
 /* ---- values --------------------------------------------------------------------------------- */
 
 /* Room for the longest record but an xattr: an inode with a symlink's target. */
@@ -117,6 +128,9 @@ struct index_state {
     uint64_t next_ino, next_block;
     uint32_t next_pack;
     bool clean; /* closed in order: every dead range is punched */
+    /* LMDB's number of the commit that put this record: each puts it. A header of data.mdb that
+     * names another commit is damaged (pages.c). */
+    uint64_t commit;
     struct index_counters counters;
 };
 

@@ -21,8 +21,12 @@
 #include <unistd.h>
 
 #include "bytes.h"
+#include "copy.h"
 #include "create.h"
 #include "internal.h"
+#include "pages.h"
+
+#define SNAPSHOTS 100u /* tried before a reader gives up on a writer that commits without end */
 
 void index_log(const struct index *index, int priority, const char *format, ...)
 {
@@ -127,6 +131,17 @@ static int open_top(struct index *index, const char *path, struct index_refusal 
 
 /* ---- LMDB -------------------------------------------------------------------------------------------- */
 
+/* The reason why data.mdb is not opened. */
+static int refuse_pages(struct index *index, int error, const struct index_pages *pages,
+                        struct index_refusal *refusal)
+{
+    if (error != -EUCLEAN && error != -EIO)
+        return index_refuse(refusal, error, "%s/index/data.mdb: %s", index->path, strerror(-error));
+    return index_refuse(refusal, error,
+                        "%s/index/data.mdb: %s; sepfs-fsck --salvage rebuilds the index",
+                        index->path, pages->problem);
+}
+
 /* LMDB creates a missing file and takes an empty one for new: neither may happen to a store. It
  * also believes the last page number that its header gives. */
 static int check_index_file(struct index *index, struct index_refusal *refusal)
@@ -137,14 +152,58 @@ static int check_index_file(struct index *index, struct index_refusal *refusal)
         return index_refuse(refusal, fd == -ENOENT ? -EUCLEAN : fd, "%s/index/data.mdb: %s",
                             index->path, strerror(-fd));
     int error = index->io->fstat(fd, &status) < 0 ? -errno : 0;
-    index->io->close(fd);
     if (error == 0 && (!S_ISREG(status.st_mode) || status.st_size < 2 * 4096))
         error = -EUCLEAN;
-    if (error != 0)
+    if (error != 0) {
+        index->io->close(fd);
         return index_refuse(refusal, error, "%s/index/data.mdb: damaged or unreadable",
                             index->path);
-    atomic_store(&index->index_allocated, (uint64_t)status.st_size);
-    return 0;
+    }
+    struct index_pages pages;
+    error = index_pages_open(&pages, index->io, fd);
+    if (error != 0)
+        refuse_pages(index, error, &pages, refusal);
+    index_pages_close(&pages);
+    index->io->close(fd);
+    return error;
+}
+
+int index_snapshot_check(struct index *index, uint64_t commit, char *text, size_t size)
+{
+    struct index_refusal *const refusal = &(struct index_refusal){text, size};
+    struct index_pages pages;
+    const int fd = index_io_open(index->io, index->index_fd, "data.mdb", O_RDONLY, 0);
+    if (fd < 0)
+        return index_refuse(refusal, fd, "%s/index/data.mdb: %s", index->path, strerror(-fd));
+    int error = index_pages_open(&pages, index->io, fd);
+    if (error == 0)
+        error = index_pages_check(&pages, commit);
+    if (error != 0 && error != -ESTALE)
+        refuse_pages(index, error, &pages, refusal);
+    index_pages_close(&pages);
+    index->io->close(fd);
+    return error;
+}
+
+/* Begins a read transaction whose pages are all sound. LMDB has looked at nothing but the headers by
+ * then. A writer beside us may have gone on twice before its headers are read: then once more. */
+static int begin_sound(struct index *index, struct index_refusal *refusal)
+{
+    for (unsigned i = 0;; i++) {
+        int error = index_txn_begin_local(index, INDEX_READ);
+        if (error != 0)
+            return index_refuse(refusal, error, "%s/index: %s", index->path, strerror(-error));
+        index->opened_commit = mdb_txn_id(index->writer.mdb);
+        error = index_snapshot_check(index, index->opened_commit, refusal->text, refusal->size);
+        if (error == 0)
+            return 0;
+        index_txn_end_local(index, false);
+        if (error != -ESTALE || i == SNAPSHOTS)
+            return error != -ESTALE
+                       ? error
+                       : index_refuse(refusal, -EBUSY, "%s/index: changes too fast to be read",
+                                      index->path);
+    }
 }
 
 /* Opens the environment with the largest map that the process may have. */
@@ -186,7 +245,7 @@ static int check_table_file(struct index *index, struct index_refusal *refusal)
 int index_env_open(struct index *index, struct index_refusal *refusal)
 {
     char path[4096 + 16];
-    snprintf(path, sizeof path, "%s/index", index->path);
+    snprintf(path, sizeof path, "%s/%s", index->path, index->index_name);
     unsigned flags = MDB_NOTLS;
     if (index->flags & INDEX_OPEN_READONLY)
         flags |= MDB_RDONLY;
@@ -200,22 +259,8 @@ int index_env_open(struct index *index, struct index_refusal *refusal)
         return index_refuse(refusal, index_mdb_error(rc), "%s/index: %s", index->path,
                             mdb_strerror(rc));
     MDB_stat stat;
-    MDB_envinfo info;
     mdb_env_stat(index->env, &stat);
-    mdb_env_info(index->env, &info);
     index->page_size = stat.ms_psize;
-    const uint64_t size = atomic_load(&index->index_allocated);
-    if (info.me_last_pgno >= INT64_MAX / index->page_size ||
-        (size > 0 && ((uint64_t)info.me_last_pgno + 1) * index->page_size > size)) {
-        /* A writer beside us may have grown the file since it was measured. */
-        const int error = check_index_file(index, refusal);
-        if (error != 0)
-            return error;
-        if (((uint64_t)info.me_last_pgno + 1) * index->page_size >
-            atomic_load(&index->index_allocated))
-            return index_refuse(refusal, -EUCLEAN, "%s/index/data.mdb: the file is cut short",
-                                index->path);
-    }
     atomic_store(&index->index_allocated, 0); /* what lies beyond the last page may be a hole */
     index_reserve_refresh(index);
     return 0;
@@ -225,9 +270,9 @@ int index_env_open(struct index *index, struct index_refusal *refusal)
 static int load_state(struct index *index, struct index_refusal *refusal)
 {
     struct index_state state;
-    int error = index_txn_begin_local(index, INDEX_READ);
+    int error = begin_sound(index, refusal);
     if (error != 0)
-        return index_refuse(refusal, error, "%s/index: %s", index->path, strerror(-error));
+        return error;
     struct index_txn *const txn = &index->writer;
     for (unsigned db = 0; db < INDEX_DB_COUNT && error == 0; db++) {
         const int rc = mdb_dbi_open(txn->mdb, index_db_names[db], 0, &index->db[db]);
@@ -264,7 +309,9 @@ static int load_state(struct index *index, struct index_refusal *refusal)
     }
     /* Committed, so that the table handles stay. */
     const int ended = index_txn_end_local(index, error == 0);
-    return error != 0 ? error : ended;
+    if (error == 0 && ended != 0)
+        error = index_refuse(refusal, ended, "%s/index: %s", index->path, strerror(-ended));
+    return error;
 }
 
 /* ---- open and close ------------------------------------------------------------------------------------ */
@@ -275,6 +322,7 @@ static struct index *allocate(const struct index_options *options, const struct 
     if (index == NULL)
         return NULL;
     index->io = io;
+    index->index_name = "index";
     index->flags = options->flags;
     index->log = options->log;
     index->log_arg = options->log_arg;
@@ -288,6 +336,8 @@ static struct index *allocate(const struct index_options *options, const struct 
     pthread_mutex_init(&index->pool_mutex, NULL);
     pthread_mutex_init(&index->packs.mutex, NULL);
     pthread_mutex_init(&index->reserve_mutex, NULL);
+    pthread_mutex_init(&index->copier_mutex, NULL);
+    pthread_cond_init(&index->copier_wake, NULL);
     pthread_cond_init(&index->wake, NULL);
     pthread_cond_init(&index->done, NULL);
     return index;
@@ -313,12 +363,15 @@ static void release(struct index *index)
     close_fd(index, index->index_fd);
     close_fd(index, index->packs_fd);
     close_fd(index, index->dir_fd);
-    close_fd(index, index->lock_fd);
+    if (!index->lock_lent)
+        close_fd(index, index->lock_fd);
     pthread_mutex_destroy(&index->mutex);
     pthread_mutex_destroy(&index->conf_mutex);
     pthread_mutex_destroy(&index->pool_mutex);
     pthread_mutex_destroy(&index->packs.mutex);
     pthread_mutex_destroy(&index->reserve_mutex);
+    pthread_mutex_destroy(&index->copier_mutex);
+    pthread_cond_destroy(&index->copier_wake);
     pthread_cond_destroy(&index->wake);
     pthread_cond_destroy(&index->done);
     free(index->path);
@@ -337,7 +390,7 @@ static int open_store(struct index *index, const char *path, const struct index_
     bool exists = false;
     if (error == 0)
         error = index_store_exists(index, &exists, refusal);
-    if (error == 0 && writes)
+    if (error == 0 && writes && !index->lock_lent)
         error = lock_store(index, refusal);
     if (error == 0 && writes) /* another opener may have created it meanwhile */
         error = index_store_exists(index, &exists, refusal);
@@ -350,7 +403,7 @@ static int open_store(struct index *index, const char *path, const struct index_
         error = index_refuse(refusal, -EINVAL, "%s: the store has block size %u, not %u",
                              index->path, index->block_size, options->block_size);
     if (error == 0)
-        error = open_directory(index, "index", &index->index_fd, refusal);
+        error = open_directory(index, index->index_name, &index->index_fd, refusal);
     if (error == 0)
         error = open_directory(index, "packs", &index->packs_fd, refusal);
     if (error == 0 && !writes && index->io->flock(index->index_fd, LOCK_SH) < 0)
@@ -378,11 +431,20 @@ static int open_store(struct index *index, const char *path, const struct index_
         if (error != 0)
             index_refuse(refusal, error, "%s: cannot recover: %s", index->path, strerror(-error));
     }
+    if (error == 0)
+        index_copies_measure(index);
+    if (error == 0 && writes && (index->flags & INDEX_OPEN_COPIES)) {
+        error = index_copies_start(index);
+        if (error != 0)
+            index_refuse(refusal, error, "%s: cannot start a thread: %s", index->path,
+                         strerror(-error));
+    }
     return error;
 }
 
-int index_open_with(const char *path, const struct index_options *options,
-                    const struct index_io *io, struct index **opened, char *error, size_t size)
+int index_open_place(const char *path, const struct index_options *options,
+                     const struct index_io *io, const struct index_place *place,
+                     struct index **opened, char *error, size_t size)
 {
     struct index_refusal refusal = {.text = error, .size = size};
     *opened = NULL;
@@ -393,6 +455,11 @@ int index_open_with(const char *path, const struct index_options *options,
     struct index *const index = allocate(options, io);
     if (index == NULL)
         return index_refuse(&refusal, -ENOMEM, "%s: out of memory", path);
+    if (place != NULL) {
+        index->index_name = place->directory;
+        index->lock_fd = place->lock_fd;
+        index->lock_lent = true;
+    }
     const int result = open_store(index, path, options, &refusal);
     if (result != 0) {
         index_txn_stop(index);
@@ -405,6 +472,43 @@ int index_open_with(const char *path, const struct index_options *options,
     return 0;
 }
 
+int index_open_with(const char *path, const struct index_options *options,
+                    const struct index_io *io, struct index **index, char *error, size_t size)
+{
+    return index_open_place(path, options, io, NULL, index, error, size);
+}
+
+int index_store_lock(const char *path, const struct index_options *options,
+                     const struct index_io *io, struct index **locked, char *error, size_t size)
+{
+    struct index_refusal refusal = {.text = error, .size = size};
+    struct index *const index = allocate(options, io);
+    bool exists = false;
+    if (index == NULL)
+        return index_refuse(&refusal, -ENOMEM, "%s: out of memory", path);
+    int result = open_top(index, path, &refusal);
+    if (result == 0)
+        result = index_store_exists(index, &exists, &refusal);
+    if (result == 0)
+        result = lock_store(index, &refusal);
+    if (result == 0)
+        result = index_conf_load(index, error, size);
+    if (result == 0)
+        result = open_directory(index, "index", &index->index_fd, &refusal);
+    if (result == 0)
+        result = open_directory(index, "packs", &index->packs_fd, &refusal);
+    if (result != 0)
+        release(index);
+    else
+        *locked = index;
+    return result;
+}
+
+void index_store_unlock(struct index *index)
+{
+    release(index);
+}
+
 int index_open(const char *path, const struct index_options *options, struct index **index,
                char *error, size_t size)
 {
@@ -415,8 +519,11 @@ int index_close(struct index *index)
 {
     if (index == NULL)
         return 0;
+    index_copies_stop(index);
     int error = index_txn_stop(index);
     if (!(index->flags & INDEX_OPEN_READONLY)) {
+        if ((index->flags & INDEX_OPEN_COPIES) && !atomic_load(&index->failed))
+            index_copies_make(index, 0);
         index_reserve_trim(index);
         /* Alone: no process reads the index, so its files may be replaced and removed. */
         const bool alone = index->io->flock(index->index_fd, LOCK_EX | LOCK_NB) == 0;

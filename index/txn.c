@@ -72,6 +72,32 @@ static void writer_abort(struct index *index)
     writer_closed(index);
 }
 
+/* The header of data.mdb that a commit replaces. */
+struct old_header {
+    mdb_filehandle_t fd;
+    off_t at;
+    ssize_t size; /* 0: not read */
+    uint8_t bytes[256];
+};
+
+static void save_header(struct index *index, struct old_header *old)
+{
+    old->size = 0;
+    if (mdb_env_get_fd(index->env, &old->fd) != 0)
+        return;
+    old->at = (off_t)((mdb_txn_id(index->writer.mdb) & 1) * index->page_size);
+    old->size = index->io->pread(old->fd, old->bytes, sizeof old->bytes, old->at);
+}
+
+/* LMDB takes back the number of a header that it could not write, but not the trees: such a header
+ * looks like a damaged one. */
+static void restore_header(struct index *index, const struct old_header *old)
+{
+    if (old->size > 0 &&
+        index->io->pwrite(old->fd, old->bytes, (size_t)old->size, old->at) != old->size)
+        index_log(index, LOG_WARNING, "index/data.mdb: the header before a failed commit is lost");
+}
+
 /* Commits what the transaction holds. The transaction is over in any case. */
 static int writer_commit(struct index *index, bool clean)
 {
@@ -90,8 +116,11 @@ static int writer_commit(struct index *index, bool clean)
         writer_abort(index);
         return error;
     }
+    struct old_header old;
+    save_header(index, &old);
     const int rc = index->io->txn_commit(writer->mdb);
     if (rc != 0) {
+        restore_header(index, &old);
         error = index_fail(writer, index_mdb_error(rc), "commit");
         index->punches.count = 0;
     } else {

@@ -31,7 +31,7 @@ enum {
     EXIT_CANCELED = 32
 };
 enum { ROUNDS = 3, THREADS_MAX = 64 };
-enum { OPTION_SCRUB = CLI_LONG_ONLY, OPTION_DEEP, OPTION_JSON, OPTION_PROGRESS };
+enum { OPTION_SCRUB = CLI_LONG_ONLY, OPTION_DEEP, OPTION_SALVAGE, OPTION_JSON, OPTION_PROGRESS };
 
 static const struct cli_option option_table[] = {
     {'n', "check", NULL, "check only and change nothing; works beside a mount"},
@@ -39,6 +39,7 @@ static const struct cli_option option_table[] = {
     {'y', "yes", NULL, "repair everything that can be repaired, without asking"},
     {OPTION_SCRUB, "scrub", NULL, "also read every stored block and check its checksum"},
     {OPTION_DEEP, "deep", NULL, "also decode every block and compare it with its hash"},
+    {OPTION_SALVAGE, "salvage", NULL, "rebuild a damaged or missing index; the old one is kept"},
     {OPTION_JSON, "json", NULL, "print one JSON object"},
     {OPTION_PROGRESS, "progress", "WHEN", "auto (on a terminal), always or never"},
     {0},
@@ -47,7 +48,7 @@ static const struct cli_option option_table[] = {
 static const struct cli_program program = {
     .name = "sepfs-fsck",
     .purpose = "Checks a sepfs store and repairs what follows from the rest of it.",
-    .synopsis = "STORE [-n|-p|-y] [--scrub|--deep] [--json] [--progress=WHEN]",
+    .synopsis = "STORE [-n|-p|-y] [--scrub|--deep|--salvage] [--json] [--progress=WHEN]",
     .options = option_table,
     .notes =
         "Without -n, -p or -y it asks before it repairs when run on a terminal, and only checks\n"
@@ -73,7 +74,7 @@ struct decoder { /* of one scrub thread */
 struct fsck {
     const char *store;
     enum mode mode;
-    bool scrub, deep, as_json;
+    bool scrub, deep, salvage, as_json;
     struct index *index;
     struct cli_progress progress;
     struct json json;
@@ -387,6 +388,70 @@ static int check_store(struct fsck *fsck)
     return code;
 }
 
+/* ---- salvage ------------------------------------------------------------------------------------
+ */
+
+static void salvage_json(struct fsck *fsck, const struct index_salvage_result *result, int code)
+{
+    struct json *const json = &fsck->json;
+    json_end(json); /* problems */
+    json_u64(json, "records_from_index", result->from_index);
+    json_u64(json, "records_from_copy", result->from_copy);
+    json_string(json, "copy", result->copy);
+    json_u64(json, "blocks_found", result->blocks_found);
+    json_u64(json, "blocks_attached", result->blocks_attached);
+    json_u64(json, "lost", result->lost);
+    json_string(json, "set_aside", result->set_aside);
+    json_u64(json, "exit", (uint64_t)code);
+    json_end(json);
+}
+
+static void salvage_text(const struct fsck *fsck, const struct index_salvage_result *result)
+{
+    char index[CLI_TEXT], copy[CLI_TEXT], blocks[CLI_TEXT], attached[CLI_TEXT], lost[CLI_TEXT];
+    printf("%s: index rebuilt from %s records of the old one, %s of %s, %s blocks in packs;"
+           " %s blocks given to files by their records, %s losses\n",
+           fsck->store, cli_count(result->from_index, index), cli_count(result->from_copy, copy),
+           result->copy[0] != '\0' ? result->copy : "no copy",
+           cli_count(result->blocks_found, blocks), cli_count(result->blocks_attached, attached),
+           cli_count(result->lost, lost));
+    if (result->set_aside[0] != '\0')
+        printf("%s: the old index is kept as index/%s\n", fsck->store, result->set_aside);
+}
+
+static int salvage_store(struct fsck *fsck)
+{
+    const struct index_salvage options = {.problem = on_problem,
+                                          .progress = on_progress,
+                                          .arg = fsck,
+                                          .stop = &interrupted,
+                                          .threads = fsck->threads,
+                                          .log = on_log,
+                                          .log_arg = fsck};
+    struct index_salvage_result result;
+    char error[512] = "";
+    if (fsck->as_json) {
+        json_begin(&fsck->json, stdout);
+        json_object(&fsck->json, NULL);
+        json_string(&fsck->json, "store", fsck->store);
+        json_bool(&fsck->json, "salvage", true);
+        json_array(&fsck->json, "problems");
+    }
+    const int outcome = index_salvage(fsck->store, &options, &result, error, sizeof error);
+    cli_progress_clear(&fsck->progress);
+    const int code = outcome == -ECANCELED ? EXIT_CANCELED
+                     : outcome != 0        ? EXIT_ERROR
+                     : result.lost > 0     ? EXIT_LEFT
+                                           : EXIT_CORRECTED;
+    if (outcome != 0)
+        cli_error(program.name, NULL, "%s; nothing was changed", error);
+    if (fsck->as_json)
+        salvage_json(fsck, &result, code);
+    else if (outcome == 0)
+        salvage_text(fsck, &result);
+    return code;
+}
+
 /* ---- main ---------------------------------------------------------------------------------------
  */
 
@@ -413,6 +478,9 @@ static int parse(int argc, char **argv, struct fsck *fsck, enum cli_progress_mod
         case OPTION_SCRUB:
             fsck->scrub = true;
             break;
+        case OPTION_SALVAGE:
+            fsck->salvage = true;
+            break;
         case OPTION_JSON:
             fsck->as_json = true;
             break;
@@ -425,6 +493,9 @@ static int parse(int argc, char **argv, struct fsck *fsck, enum cli_progress_mod
     }
     if (cli.count != 1)
         return cli_usage(&cli, cli.count == 0 ? "a store is needed" : "only one store is accepted");
+    if (fsck->salvage && (fsck->scrub || fsck->mode != MODE_ASK))
+        return cli_usage(&cli, "--salvage repairs and reads all blocks by itself: no -n, -p, -y, "
+                               "--scrub or --deep with it");
     fsck->store = cli.arguments[0];
     return -1;
 }
@@ -453,7 +524,7 @@ int main(int argc, char **argv)
         cli_error(program.name, fsck->store, "%s", strerror(ENOMEM));
         code = EXIT_ERROR;
     } else {
-        code = check_store(fsck);
+        code = fsck->salvage ? salvage_store(fsck) : check_store(fsck);
     }
     decoders_free(fsck);
     fs_models_free(fsck->models);

@@ -234,6 +234,9 @@ int stats_collect_store(struct index *index, const volatile bool *stop, struct s
         result = allocated(index_path(index), "packs", &store->packs_on_disk);
     if (result == 0)
         result = allocated(index_path(index), "index", &store->index_on_disk);
+    uint64_t copies = 0;
+    if (result == 0 && allocated(index_path(index), "index-copies", &copies) == 0)
+        store->index_on_disk += copies; /* without the directory: none was made yet */
     if (store->methods.count > 0)
         qsort(store->methods.rows, store->methods.count, sizeof *store->methods.rows, by_size);
     store->holes = sub(store->logical, store->mapped + store->inline_bytes);

@@ -140,6 +140,8 @@ uint64_t fixture_file(struct fixture *fixture, uint64_t dir, const char *name, u
     assert_true(count <= 64);
     for (unsigned i = 0; i < count; i++) {
         blocks[i].id = index_block_new(fixture->index);
+        blocks[i].owner_ino = fixture->index->next_ino; /* the number that add will take */
+        blocks[i].owner_block = i;
         fixture_append(fixture, &blocks[i], seed + i, class);
     }
     assert_int_equal(index_begin(fixture->index, INDEX_WRITE, &txn), 0);

@@ -343,7 +343,7 @@ static void malformed_records_are_named(void **state)
     index_key_one(&key, inode.ino);
     assert_int_equal(index_db_put(txn, INDEX_DB_INODE, &key, "\x09zzz", 4), 0);
     assert_int_equal(index_inode_get(txn, inode.ino, &inode), -EUCLEAN);
-    assert_string_equal(log_last, "index: malformed inode record, key 0102");
+    assert_string_equal(log_last, "index: damaged inode record, key 0102");
     assert_false(index_readonly(store)); /* the rest goes on */
     assert_int_equal(index_inode_delete(txn, 2), 0);
     assert_int_equal(index_inode_get(txn, 2, &inode), -ENOENT);

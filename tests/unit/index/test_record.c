@@ -246,8 +246,12 @@ static size_t make_samples(struct sample *s)
                                           .tried_at = 1700000000,
                                           .reason = "too large"};
     const struct index_pack pack = {.id = 3, .class = 1, .sealed = true, .size = 1000, .live = 500};
-    const struct index_state state = {
-        .next_ino = 2, .next_block = 3, .next_pack = 4, .clean = true, .counters = {.logical = 99}};
+    const struct index_state state = {.next_ino = 2,
+                                      .next_block = 3,
+                                      .next_pack = 4,
+                                      .clean = true,
+                                      .commit = 5,
+                                      .counters = {.logical = 99}};
     const struct index_scrub scrub = {
         .started_at = 1, .finished_at = 2, .next_block = 3, .rounds = 4, .last_damaged_packs = 5};
 
@@ -368,9 +372,9 @@ static void golden_records(void **state)
         {"pack", "0103", "010101e807f403"},
         {"number", "", "01c0c407"},
         {"state", "",
-         "01010000000000000000000000000000000000000000020000000000000003000000000000000400000000000"
-         "00000000000000000000000000000000000000000000000000000000000630000000000000000000000000000"
-         "00"},
+         "0101000000000000000000000000000000000000000002000000000000000300000000000000040000000500"
+         "0000000000000000000000000000000000000000000000000000000000000000000000000000630000000000"
+         "00000000000000000000"},
         {"scrub", "",
          "0101000000000000000200000000000000030000000000000000000000000000000400000000000000000000"
          "0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000"

@@ -269,8 +269,11 @@ static void newer_format_in_the_index_is_refused(void **state)
     assert_int_equal(mdb_dbi_open(raw, "meta", 0, &db), 0);
     stored.format = 3;
     index_key_text(&key, "state");
+    stored.commit = mdb_txn_id(raw);
     index_record_state(&record, &stored);
-    MDB_val k = {key.size, key.bytes}, v = {record.size, record.bytes};
+    MDB_val k = {key.size, key.bytes}, v = {record.size + INDEX_SEAL, record.bytes};
+    index_seal_put(record.bytes + record.size,
+                   index_seal(INDEX_DB_META, &k, record.bytes, record.size));
     assert_int_equal(mdb_put(raw, db, &k, &v, 0), 0);
     assert_int_equal(mdb_txn_commit(raw), 0);
     mdb_env_close(env);
@@ -364,7 +367,7 @@ static void damaged_index_files(void **state)
     scratch_make(copy);
     copy_tree(dir, copy);
     assert_int_equal(truncate(file, (off_t)file_size(file) - 4096), 0);
-    expect_refused(dir, 0, -EUCLEAN, "data.mdb: the file is cut short");
+    expect_refused(dir, 0, -EUCLEAN, "data.mdb: page 4: the file is cut short");
     assert_int_equal(truncate(file, 0), 0);
     expect_refused(dir, 0, -EUCLEAN, "data.mdb: damaged or unreadable");
     assert_int_equal(unlink(file), 0);
@@ -374,7 +377,7 @@ static void damaged_index_files(void **state)
     uint8_t noise[8192];
     fill(noise, sizeof noise, 1);
     poke(file, 0, noise, sizeof noise);
-    expect_refused(dir, 0, -EUCLEAN, "/index: ");
+    expect_refused(dir, 0, -EUCLEAN, "/index/data.mdb: page 0: ");
     copy_tree(copy, dir);
     scratch_remove(in(dir, "packs"));
     expect_refused(dir, 0, -EUCLEAN, "/packs: ");
