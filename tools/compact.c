@@ -261,7 +261,7 @@ static void print_summary(const struct status *status, const char *verb)
     char count[CLI_TEXT], plain[CLI_TEXT], before[CLI_TEXT], after[CLI_TEXT], time[CLI_TEXT];
 
     if (status->blocks_done == 0 && status->failed == 0 && status->declined == 0) {
-        printf("nothing to compact\n");
+        printf(status->error == 0 ? "nothing to compact\n" : "nothing compacted\n");
         return;
     }
     printf("%s %s block%s, %s: %s became %s on disk (%.2f:1)", verb,
@@ -293,6 +293,8 @@ static void print_status(const struct status *status)
         }
     } else if (status->elapsed_ms > 0) {
         print_summary(status, "last:");
+        if (status->error != 0)
+            printf("stopped: %s\n", strerror((int)status->error));
     }
 }
 
