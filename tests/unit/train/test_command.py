@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""sepfs-train as a command: same seed, same bytes; interruption; refusals."""
+"""sepfs-train as a command: same seed, same bytes; interruption; refusals; kill -9."""
 import os
 import random
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 TRAIN = os.environ['TRAIN']
@@ -17,7 +18,7 @@ def run(*arguments):
                           text=True, check=False, timeout=250)
 
 
-class Command(unittest.TestCase):
+class TrainTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory(prefix='sepfs-train-')
         self.data = os.path.join(self.folder.name, 'data')
@@ -38,6 +39,8 @@ class Command(unittest.TestCase):
         with open(self.model, 'rb') as source:
             return source.read()
 
+
+class Command(TrainTest):
     def test_same_seed_same_bytes(self):
         self.write(40, 20000)
         first = run('--no-net', '--threads=1', '-o', self.model, self.data)
@@ -78,6 +81,45 @@ class Command(unittest.TestCase):
         empty = run(self.data)
         self.assertEqual(empty.returncode, 1)
         self.assertIn('no block to learn from', empty.stderr)
+
+
+class Kill(TrainTest):
+    def test_kills(self):
+        """Killed while it writes a checkpoint, and at any other moment: what lies there is whole or
+        absent, and the model is in the end the one of a run that nobody disturbed."""
+        self.write(40, 150000)
+        options = ('--rows-log=8', '--size=5M', '--threads=1', '-o', self.model, self.data)
+        quiet = run(*options)
+        self.assertEqual(quiet.returncode, 0, quiet.stderr)
+        wanted = self.read_model()
+        os.unlink(self.model)
+        source, checkpoints = random.Random(5), 0
+        for number in range(10):
+            if os.path.exists(self.model): # it was quicker
+                self.assertEqual(self.read_model(), wanted)
+                os.unlink(self.model)
+            resume = ('--resume',) if os.path.exists(self.model + '.checkpoint') else ()
+            checkpoints += len(resume)
+            training = subprocess.Popen([TRAIN, '--progress=always', *resume, *options],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            for line in training.stderr:
+                if line.startswith('learning'):
+                    break
+            if number % 3 != 0:
+                training.send_signal(signal.SIGINT)
+                time.sleep(source.uniform(0, 0.3))
+            training.kill()
+            training.stderr.read()
+            training.wait(timeout=60)
+            training.stderr.close()
+        self.assertGreater(checkpoints, 0)
+        if os.path.exists(self.model):
+            os.unlink(self.model)
+        resume = ('--resume',) if os.path.exists(self.model + '.checkpoint') else ()
+        done = run(*resume, *options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.read_model(), wanted)
+
 
 
 if __name__ == '__main__':
