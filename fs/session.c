@@ -2,8 +2,8 @@
  *
  * session.c - the daemon: store, threads, mount, request loop, and back in the reverse order.
  *
- * The keeper is a thread that does what the request loop cannot do for itself. It asks the new mount
- * for its root, which proves to the parent (and to systemd) that it answers; then it waits for the
+ * The keeper is a thread that does what the request loop cannot do for itself. It has the new mount
+ * asked for its root, which proves to the parent (and to systemd) that it answers; then it waits for the
  * signals that end the daemon, which all other threads block. On one it first has the kernel write
  * its dirty pages, which takes requests and so a running loop, and then stops the loop.
  */
@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <syslog.h>
 #include <time.h>
 #include <unistd.h>
@@ -62,7 +63,7 @@ static void take_fuse_log(enum fuse_log_level level, const char *format, va_list
     fs_log((int)level, "%s", line);
 }
 
-/* ---- the keeper ------------------------------------------------------------------------------ */
+/* ---- the daemon's surroundings ---------------------------------------------------------------- */
 
 /* Tells systemd that the service is up (Type=notify), by its documented datagram. */
 static void notify_systemd(void)
@@ -91,20 +92,78 @@ static void notify_systemd(void)
     close(fd);
 }
 
-/* The kernel starts every FUSE mount with 128 KiB of read-ahead and lets only root raise it. */
-static void raise_readahead(dev_t device)
+/* ---- the daemon's own mount -------------------------------------------------------------------
+ *
+ * A thread of the daemon must not wait for its own mount: once a request was read, the kernel lets
+ * nothing but its answer or the end of the connection end the wait, and the connection ends when the
+ * last thread of a killed daemon does. Such a daemon would not die. What is to be done on the mount
+ * is done in a child that has nothing of the daemon open. */
+
+/* Runs WORK(PATH) in a child; its result, 0 .. 255, or 255 when there is no child. WORK may call only
+ * what is safe behind a fork of a process with threads. */
+static int in_child(int (*work)(const char *path), const char *path)
 {
-    char path[64];
+    int status = 0;
+    const pid_t child = fork();
+
+    if (child == 0) {
+        close_range(0, ~0u, 0);
+        _exit(work(path));
+    }
+    if (child < 0)
+        return 255;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+/* Decimal digits of VALUE at AT; returns the end. */
+static char *put_number(char *at, unsigned value)
+{
+    char digits[12];
+    unsigned count = 0;
+
+    do {
+        digits[count++] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value != 0);
+    while (count > 0)
+        *at++ = digits[--count];
+    return at;
+}
+
+/* Waits until the mount answers. The kernel starts every FUSE mount with 128 KiB of read-ahead and
+ * lets only root raise it. */
+static int first_answer(const char *path)
+{
+    static const char before[] = "/sys/class/bdi/", after[] = "/read_ahead_kb";
+    char file[sizeof before + sizeof after + 24];
+    struct stat root;
+    char *at = file;
     int fd;
 
-    snprintf(path, sizeof path, "/sys/class/bdi/%u:%u/read_ahead_kb", major(device), minor(device));
-    fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    if (write(fd, "1024", 4) != 4)
-        fs_log(LOG_DEBUG, "%s: %s", path, strerror(errno));
-    close(fd);
+    if (stat(path, &root) != 0)
+        return 1;
+    memcpy(at, before, sizeof before - 1);
+    at = put_number(at + sizeof before - 1, major(root.st_dev));
+    *at++ = ':';
+    at = put_number(at, minor(root.st_dev));
+    memcpy(at, after, sizeof after);
+    fd = open(file, O_WRONLY | O_CLOEXEC);
+    if (fd >= 0 && write(fd, "1024", 4) != 4)
+        return 0; /* it is slower then, and that is all */
+    return 0;
 }
+
+/* Has the kernel send what it holds of the mount; an errno. */
+static int send_all(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    return fd >= 0 && syncfs(fd) != 0 ? errno : 0;
+}
+
+/* ---- the keeper ------------------------------------------------------------------------------ */
 
 static void leave_terminal(void)
 {
@@ -119,14 +178,11 @@ static void leave_terminal(void)
 
 static void sync_mount(const struct session *session)
 {
-    const int fd = open(session->paths->mountpoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int error = in_child(send_all, session->paths->mountpoint);
 
-    if (fd < 0)
-        return;
-    if (syncfs(fd) != 0)
+    if (error != 0 && error != 255)
         fs_log(LOG_ERR, "%s: the kernel could not write all cached data: %s",
-               session->paths->mountpoint, strerror(errno));
-    close(fd);
+               session->paths->mountpoint, strerror(error));
 }
 
 static void end_signals(sigset_t *signals)
@@ -141,12 +197,10 @@ static void *keep(void *arg)
 {
     const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
     struct session *session = arg;
-    struct stat root;
     sigset_t signals;
     int number;
 
-    if (stat(session->paths->mountpoint, &root) == 0) {
-        raise_readahead(root.st_dev);
+    if (in_child(first_answer, session->paths->mountpoint) == 0) {
         if (!session->options->foreground)
             leave_terminal();
         fs_report_ready(session->report);
