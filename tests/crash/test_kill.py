@@ -301,6 +301,7 @@ class Lane:
             process = subprocess.Popen([tool('sepfs-fsck'), '-y', self.store], stdin=subprocess.DEVNULL,
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             hit = self.kill_opened(process, 'fsck', lambda: True) or hit
+            process.wait(DEADLINE)
             if process.returncode not in (0, 1, -signal.SIGKILL):
                 raise Lost(f'sepfs-fsck -y: exit {process.returncode}')
         status, text = run(tool('sepfs-fsck'), '-y', self.store)
@@ -317,10 +318,11 @@ class Lane:
         self.moments[name].sleep(self.random)
         if process.poll() is None:
             stop(process)
-            if has_open(process.pid, 'data.mdb') and when():
+            met = has_open(process.pid, 'data.mdb') and when()
+            if met:
                 process.kill()
             os.kill(process.pid, signal.SIGCONT)
-            if when():
+            if met: # one that was left alone, a daemon for example, need not end
                 process.wait(DEADLINE)
         return process.returncode == -signal.SIGKILL
 

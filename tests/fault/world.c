@@ -396,6 +396,10 @@ void world_afterwards(struct world *w)
             continue;
         world_sync(w, i); /* may have an earlier error to report, once */
         const int again = fs_file_sync(&w->fs, f->inode);
+        if (again == -EROFS && index_readonly(w->index)) {
+            expect_read_only(w); /* a worker had met the fault and not told of it yet */
+            return;
+        }
         world_must(again == 0, "%s: fsync still fails: %s", f->name, strerror(-again));
         adopt(w, f);
         world_read(w, i, 10000);
