@@ -4,14 +4,11 @@
  * pause, to resume, or what it is doing. All work is the daemon's: this command may be interrupted
  * at any time without changing what happens.
  */
-#include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
+#include "daemon.h"
 #include "fs/fs.h"
 #include "json.h"
 
@@ -70,13 +67,6 @@ struct asked {
     uint64_t level; /* 0 = the codec's default */
     enum cli_progress_mode progress;
 };
-
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int number)
-{
-    interrupted = 1;
-}
 
 /* ---- options ------------------------------------------------------------------------------- */
 
@@ -176,51 +166,28 @@ struct status {
     char backend[64], path[1024];
 };
 
-static const struct number {
-    const char *key;
-    size_t offset;
-} numbers[] = {
-    {"ticket", offsetof(struct status, ticket)},
-    {"running", offsetof(struct status, running)},
-    {"paused", offsetof(struct status, paused)},
-    {"done", offsetof(struct status, done)},
-    {"blocks_done", offsetof(struct status, blocks_done)},
-    {"blocks_total", offsetof(struct status, blocks_total)},
-    {"bytes_done", offsetof(struct status, bytes_done)},
-    {"bytes_total", offsetof(struct status, bytes_total)},
-    {"stored_before", offsetof(struct status, stored_before)},
-    {"stored_after", offsetof(struct status, stored_after)},
-    {"failed", offsetof(struct status, failed)},
-    {"declined", offsetof(struct status, declined)},
-    {"elapsed_ms", offsetof(struct status, elapsed_ms)},
-    {"error", offsetof(struct status, error)},
+static const struct daemon_field fields[] = {
+    {"ticket", offsetof(struct status, ticket), 0},
+    {"running", offsetof(struct status, running), 0},
+    {"paused", offsetof(struct status, paused), 0},
+    {"done", offsetof(struct status, done), 0},
+    {"blocks_done", offsetof(struct status, blocks_done), 0},
+    {"blocks_total", offsetof(struct status, blocks_total), 0},
+    {"bytes_done", offsetof(struct status, bytes_done), 0},
+    {"bytes_total", offsetof(struct status, bytes_total), 0},
+    {"stored_before", offsetof(struct status, stored_before), 0},
+    {"stored_after", offsetof(struct status, stored_after), 0},
+    {"failed", offsetof(struct status, failed), 0},
+    {"declined", offsetof(struct status, declined), 0},
+    {"elapsed_ms", offsetof(struct status, elapsed_ms), 0},
+    {"error", offsetof(struct status, error), 0},
+    {"backend", offsetof(struct status, backend), sizeof(((struct status *)0)->backend)},
+    {"path", offsetof(struct status, path), sizeof(((struct status *)0)->path)},
 };
 
-static void on_field(void *arg, const char *key, const char *value)
+static int call(const struct daemon *daemon, const char *request, struct status *status)
 {
-    struct status *status = arg;
-
-    if (strcmp(key, "backend") == 0)
-        snprintf(status->backend, sizeof status->backend, "%s", value);
-    if (strcmp(key, "path") == 0)
-        snprintf(status->path, sizeof status->path, "%s", value);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        if (strcmp(key, numbers[i].key) == 0)
-            (void)cli_parse_u64(value, 0, UINT64_MAX,
-                                (uint64_t *)((char *)status + numbers[i].offset));
-    }
-}
-
-/* Calls the daemon; reports an error. */
-static int call(struct fs_client *client, const char *path, const char *request,
-                struct status *status)
-{
-    char reason[256];
-    const int error = fs_client_call(client, request, on_field, status, reason, sizeof reason);
-
-    if (error != 0)
-        cli_error(program.name, path, "%s", reason);
-    return error;
+    return daemon_call(daemon, request, fields, sizeof fields / sizeof fields[0], status);
 }
 
 /* Plain bytes in a second, in 10^6. */
@@ -313,8 +280,7 @@ static void show_progress(struct cli_progress *progress, const struct status *st
     cli_progress_update(progress, "compact", status->bytes_done, status->bytes_total, detail);
 }
 
-static int wait_for(struct fs_client *client, const char *path, const struct asked *asked,
-                    uint64_t ticket)
+static int wait_for(const struct daemon *daemon, const struct asked *asked, uint64_t ticket)
 {
     struct cli_progress progress;
     struct status status;
@@ -324,13 +290,13 @@ static int wait_for(struct fs_client *client, const char *path, const struct ask
     do {
         status = (struct status){0};
         snprintf(request, sizeof request, "wait ticket=%" PRIu64 " timeout_ms=500", ticket);
-        if (interrupted) {
+        if (daemon_interrupted()) {
             cli_progress_clear(&progress);
-            cli_error(program.name, path,
+            cli_error(program.name, daemon->path,
                       "interrupted; the daemon goes on compacting (--pause pauses it)");
             return EXIT_INTERRUPTED;
         }
-        if (call(client, path, request, &status) != 0)
+        if (call(daemon, request, &status) != 0)
             return EXIT_FAILED;
         show_progress(&progress, &status);
     } while (status.done == 0);
@@ -340,46 +306,45 @@ static int wait_for(struct fs_client *client, const char *path, const struct ask
     else
         print_summary(&status, "compacted");
     if (status.error != 0)
-        cli_error(program.name, path, "compaction stopped: %s", strerror((int)status.error));
+        cli_error(program.name, daemon->path, "compaction stopped: %s",
+                  strerror((int)status.error));
     if (status.failed != 0)
-        cli_error(program.name, path,
+        cli_error(program.name, daemon->path,
                   "%" PRIu64 " blocks could not be compacted and stay as they are; sepfs-fsck "
                   "names what is damaged",
                   status.failed);
     return status.error != 0 || status.failed != 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-static int compact(struct fs_client *client, const char *path, const struct asked *asked,
-                   uint64_t ino, const char *method)
+static int compact(const struct daemon *daemon, const struct asked *asked, const char *method)
 {
     struct status status = {0};
     char request[256];
 
     snprintf(request, sizeof request,
-             "compact ino=%" PRIu64 " all=%d older_than=%" PRIu32 " gc=%d%s%s", ino, asked->all,
-             asked->older_than, asked->gc, method[0] != '\0' ? " method=" : "", method);
-    if (call(client, path, request, &status) != 0)
+             "compact ino=%" PRIu64 " all=%d older_than=%" PRIu32 " gc=%d%s%s", daemon->ino,
+             asked->all, asked->older_than, asked->gc, method[0] != '\0' ? " method=" : "", method);
+    if (call(daemon, request, &status) != 0)
         return EXIT_FAILED;
     if (asked->wait)
-        return wait_for(client, path, asked, status.ticket);
-    if (asked->json && call(client, path, "status", &status) != 0)
+        return wait_for(daemon, asked, status.ticket);
+    if (asked->json && call(daemon, "status", &status) != 0)
         return EXIT_FAILED;
     if (asked->json)
         print_json(&status);
     return EXIT_DONE;
 }
 
-static int act(struct fs_client *client, const char *path, const struct asked *asked, uint64_t ino,
-               const char *method)
+static int act(const struct daemon *daemon, const struct asked *asked, const char *method)
 {
     struct status status = {0};
 
     switch (asked->action) {
     case ACTION_COMPACT:
-        return compact(client, path, asked, ino, method);
+        return compact(daemon, asked, method);
     case ACTION_PAUSE:
     case ACTION_RESUME:
-        if (call(client, path, asked->action == ACTION_PAUSE ? "pause" : "resume", &status) != 0)
+        if (call(daemon, asked->action == ACTION_PAUSE ? "pause" : "resume", &status) != 0)
             return EXIT_FAILED;
         if (!asked->json)
             return EXIT_DONE;
@@ -387,7 +352,7 @@ static int act(struct fs_client *client, const char *path, const struct asked *a
     case ACTION_STATUS:
         break;
     }
-    if (call(client, path, "status", &status) != 0)
+    if (call(daemon, "status", &status) != 0)
         return EXIT_FAILED;
     if (asked->json)
         print_json(&status);
@@ -398,35 +363,16 @@ static int act(struct fs_client *client, const char *path, const struct asked *a
 
 static int run(const char *path, const struct asked *asked, const char *method)
 {
-    char *mountpoint = malloc(PATH_MAX);
-    char *store = malloc(PATH_MAX);
-    struct fs_client *client = NULL;
-    uint64_t ino;
-    int code = EXIT_FAILED;
-    int error = mountpoint == NULL || store == NULL ? -ENOMEM : 0;
+    struct daemon daemon;
+    const int code =
+        daemon_open(&daemon, program.name, path) ? act(&daemon, asked, method) : EXIT_FAILED;
 
-    if (error == 0)
-        error = fs_client_find(path, mountpoint, store, &ino);
-    if (error == -ENODEV) {
-        cli_error(program.name, path, "does not lie on a mounted sepfs");
-    } else if (error != 0) {
-        cli_error(program.name, path, "%s", strerror(-error));
-    } else if ((error = fs_client_open(store, &client)) != 0) {
-        cli_error(program.name, store, "cannot reach the daemon: %s",
-                  error == -ENOTCONN ? "it does not listen (mounted read-only?)"
-                                     : strerror(-error));
-    } else {
-        code = act(client, path, asked, ino, method);
-    }
-    fs_client_close(client);
-    free(mountpoint);
-    free(store);
+    daemon_close(&daemon);
     return code;
 }
 
 int main(int argc, char **argv)
 {
-    const struct sigaction action = {.sa_handler = on_signal};
     struct asked asked = {.progress = CLI_PROGRESS_AUTO};
     char method_text[32], reason[128];
     const char *method;
@@ -452,7 +398,6 @@ int main(int argc, char **argv)
     if (method == NULL)
         return cli_usage(&cli, "%s", reason);
     /* No SA_RESTART is needed: a wait is asked for in slices of half a second. */
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    daemon_catch_signals();
     return cli_finish(program.name, run(cli.arguments[0], &asked, method), EXIT_FAILED);
 }

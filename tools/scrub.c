@@ -4,16 +4,12 @@
  * blocks, or says how far that is. The work is the daemon's: this command may be interrupted at any
  * time without changing what happens.
  */
-#include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "cli.h"
-#include "fs/fs.h"
+#include "daemon.h"
 #include "json.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_DAMAGE = 4, EXIT_INTERRUPTED = 130 };
@@ -42,13 +38,6 @@ static const struct cli_program program = {
     .usage_exit = EXIT_USAGE,
 };
 
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int number)
-{
-    interrupted = 1;
-}
-
 /* ---- answers of the daemon -------------------------------------------------------------------- */
 
 struct status {
@@ -58,49 +47,31 @@ struct status {
     char state[16];
 };
 
-static const struct number {
-    const char *key;
-    size_t offset;
-} numbers[] = {
-    {"round", offsetof(struct status, round)},
-    {"scrub_period_s", offsetof(struct status, period)},
-    {"scrub_next_block", offsetof(struct status, next_block)},
-    {"scrub_started_at", offsetof(struct status, started_at)},
-    {"scrub_finished_at", offsetof(struct status, finished_at)},
-    {"scrub_rounds", offsetof(struct status, rounds)},
-    {"scrub_blocks", offsetof(struct status, blocks)},
-    {"scrub_bytes", offsetof(struct status, bytes)},
-    {"scrub_total_bytes", offsetof(struct status, total_bytes)},
-    {"scrub_damaged", offsetof(struct status, damaged)},
-    {"scrub_damaged_packs", offsetof(struct status, damaged_packs)},
-    {"scrub_last_blocks", offsetof(struct status, last_blocks)},
-    {"scrub_last_bytes", offsetof(struct status, last_bytes)},
-    {"scrub_last_damaged", offsetof(struct status, last_damaged)},
-    {"scrub_last_damaged_packs", offsetof(struct status, last_damaged_packs)},
+static const struct daemon_field fields[] = {
+    {"scrub_state", offsetof(struct status, state), sizeof(((struct status *)0)->state)},
+    {"round", offsetof(struct status, round), 0},
+    {"scrub_period_s", offsetof(struct status, period), 0},
+    {"scrub_next_block", offsetof(struct status, next_block), 0},
+    {"scrub_started_at", offsetof(struct status, started_at), 0},
+    {"scrub_finished_at", offsetof(struct status, finished_at), 0},
+    {"scrub_rounds", offsetof(struct status, rounds), 0},
+    {"scrub_blocks", offsetof(struct status, blocks), 0},
+    {"scrub_bytes", offsetof(struct status, bytes), 0},
+    {"scrub_total_bytes", offsetof(struct status, total_bytes), 0},
+    {"scrub_damaged", offsetof(struct status, damaged), 0},
+    {"scrub_damaged_packs", offsetof(struct status, damaged_packs), 0},
+    {"scrub_last_blocks", offsetof(struct status, last_blocks), 0},
+    {"scrub_last_bytes", offsetof(struct status, last_bytes), 0},
+    {"scrub_last_damaged", offsetof(struct status, last_damaged), 0},
+    {"scrub_last_damaged_packs", offsetof(struct status, last_damaged_packs), 0},
 };
 
-static void on_field(void *arg, const char *key, const char *value)
+static int call(const struct daemon *daemon, const char *action, struct status *status)
 {
-    struct status *const status = arg;
-    if (strcmp(key, "scrub_state") == 0)
-        snprintf(status->state, sizeof status->state, "%s", value);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        if (strcmp(key, numbers[i].key) == 0)
-            (void)cli_parse_u64(value, 0, UINT64_MAX,
-                                (uint64_t *)((char *)status + numbers[i].offset));
-    }
-}
-
-static int call(struct fs_client *client, const char *path, const char *action,
-                struct status *status)
-{
-    char request[64], reason[256];
+    char request[64];
     *status = (struct status){0};
     snprintf(request, sizeof request, "scrub action=%s", action);
-    const int error = fs_client_call(client, request, on_field, status, reason, sizeof reason);
-    if (error != 0)
-        cli_error(program.name, path, "%s", reason);
-    return error;
+    return daemon_call(daemon, request, fields, sizeof fields / sizeof fields[0], status);
 }
 
 /* ---- printing --------------------------------------------------------------------------------- */
@@ -169,20 +140,20 @@ struct asked {
     enum cli_progress_mode progress;
 };
 
-static int wait_for(struct fs_client *client, const char *path, const struct asked *asked,
-                    uint64_t round)
+static int wait_for(const struct daemon *daemon, const struct asked *asked, uint64_t round)
 {
     const struct timespec nap = {.tv_nsec = POLL_MS * 1000 * 1000};
     struct cli_progress progress;
     struct status status;
     cli_progress_begin(&progress, asked->progress);
     for (;;) {
-        if (interrupted) {
+        if (daemon_interrupted()) {
             cli_progress_clear(&progress);
-            cli_error(program.name, path, "interrupted; the round goes on (--stop lets it rest)");
+            cli_error(program.name, daemon->path,
+                      "interrupted; the round goes on (--stop lets it rest)");
             return EXIT_INTERRUPTED;
         }
-        if (call(client, path, "status", &status) != 0)
+        if (call(daemon, "status", &status) != 0)
             return EXIT_FAILED;
         if (status.rounds >= round || strcmp(status.state, "running") != 0)
             break;
@@ -193,7 +164,7 @@ static int wait_for(struct fs_client *client, const char *path, const struct ask
     if (asked->json)
         print_json(&status);
     if (status.rounds < round) {
-        cli_error(program.name, path,
+        cli_error(program.name, daemon->path,
                   "the round did not end: it was stopped, or an error of the "
                   "store, which the daemon has logged, ended it");
         return EXIT_FAILED;
@@ -203,18 +174,19 @@ static int wait_for(struct fs_client *client, const char *path, const struct ask
                      status.last_damaged_packs);
     const int code = verdict(&status);
     if (code == EXIT_DAMAGE)
-        cli_error(program.name, path, "damage was found; sepfs-fsck --scrub names the files");
+        cli_error(program.name, daemon->path,
+                  "damage was found; sepfs-fsck --scrub names the files");
     return code;
 }
 
-static int act(struct fs_client *client, const char *path, const struct asked *asked)
+static int act(const struct daemon *daemon, const struct asked *asked)
 {
     struct status status;
     const char *const action = asked->status ? "status" : asked->stop ? "stop" : "start";
-    if (call(client, path, action, &status) != 0)
+    if (call(daemon, action, &status) != 0)
         return EXIT_FAILED;
     if (asked->wait)
-        return wait_for(client, path, asked, status.round);
+        return wait_for(daemon, asked, status.round);
     if (asked->json)
         print_json(&status);
     else if (asked->status)
@@ -224,27 +196,9 @@ static int act(struct fs_client *client, const char *path, const struct asked *a
 
 static int run(const char *path, const struct asked *asked)
 {
-    char *const mountpoint = malloc(PATH_MAX), *const store = malloc(PATH_MAX);
-    struct fs_client *client = NULL;
-    uint64_t ino;
-    int code = EXIT_FAILED;
-    int error = mountpoint == NULL || store == NULL ? -ENOMEM : 0;
-    if (error == 0)
-        error = fs_client_find(path, mountpoint, store, &ino);
-    if (error == -ENODEV) {
-        cli_error(program.name, path, "does not lie on a mounted sepfs");
-    } else if (error != 0) {
-        cli_error(program.name, path, "%s", strerror(-error));
-    } else if ((error = fs_client_open(store, &client)) != 0) {
-        cli_error(program.name, store, "cannot reach the daemon: %s",
-                  error == -ENOTCONN ? "it does not listen (mounted read-only?)"
-                                     : strerror(-error));
-    } else {
-        code = act(client, path, asked);
-    }
-    fs_client_close(client);
-    free(mountpoint);
-    free(store);
+    struct daemon daemon;
+    const int code = daemon_open(&daemon, program.name, path) ? act(&daemon, asked) : EXIT_FAILED;
+    daemon_close(&daemon);
     return code;
 }
 
@@ -252,7 +206,6 @@ static int run(const char *path, const struct asked *asked)
 
 int main(int argc, char **argv)
 {
-    const struct sigaction action = {.sa_handler = on_signal};
     struct asked asked = {.progress = CLI_PROGRESS_AUTO};
     struct cli cli;
     cli_begin(&cli, &program, argc, argv);
@@ -282,7 +235,6 @@ int main(int argc, char **argv)
         return cli_usage(&cli, "one path is needed");
     if (asked.wait + asked.status + asked.stop > 1)
         return cli_usage(&cli, "--wait, --status and --stop exclude each other");
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    daemon_catch_signals();
     return cli_finish(program.name, run(cli.arguments[0], &asked), EXIT_FAILED);
 }

@@ -51,6 +51,11 @@ extern volatile sig_atomic_t train_interrupted;
 /* Samples, trains, judges, writes; returns an exit code. */
 int train_run(struct train_request *request);
 
+/* train_files.c. Offers the blocks of a file, or of all files below a folder; what cannot be read is
+ * told to WATCH and skipped. 0 or a negative errno. */
+int train_files_sample(struct train_sample *sample, const char *path,
+                       const struct train_watch *watch);
+
 /* train_store.c. Opened for reading, beside a mount or not; errors of open and install have been
  * reported when they return. Close also after a failed open. */
 int train_store_open(struct train_store *store, const char *program, const char *path);

@@ -97,7 +97,7 @@ static int draw_sample(struct training *t)
             return fail(t, request->store, error);
     }
     for (int k = 0; k < request->path_count; k++) {
-        const int error = train_sample_add_path(t->sample, request->paths[k], &t->watch);
+        const int error = train_files_sample(t->sample, request->paths[k], &t->watch);
 
         if (error != 0)
             return fail(t, request->paths[k], error);

@@ -60,17 +60,13 @@ bool train_sample_wants(const struct train_sample *sample, const char *name, uin
 int train_sample_add(struct train_sample *sample, const char *name, uint64_t offset,
                      const void *bytes, size_t size);
 
-/* What the caller hears of while files are read. */
+/* What is heard of long work, and what ends it. */
 struct train_watch {
     void *user;
     const volatile sig_atomic_t *stop;                        /* not 0: end with -EINTR */
     void (*reading)(void *user, uint64_t bytes);              /* bytes looked at so far */
     void (*problem)(void *user, const char *path, int error); /* skipped; errno */
 };
-
-/* Offers the blocks of a file, or of all files below a folder. */
-int train_sample_add_path(struct train_sample *sample, const char *path,
-                          const struct train_watch *watch);
 
 /* Once, after the last add: drops duplicates, sets blocks apart to judge by, shuffles. */
 void train_sample_close(struct train_sample *sample);

@@ -19,6 +19,7 @@
 #include "codec/train/random.h"
 #include "codec/train/sample.h"
 #include "codec/train/train.h"
+#include "tools/train.h"
 
 #define BLOCK 16384u
 
@@ -186,7 +187,7 @@ static void test_folder(void **unused)
     snprintf(path, sizeof path, "%s/link", folder);
     assert_int_equal(symlink("inner/text", path), 0);
 
-    assert_int_equal(train_sample_add_path(sample, folder, &watch), 0);
+    assert_int_equal(train_files_sample(sample, folder, &watch), 0);
     assert_int_equal(sample->count, 1); /* not through the link */
     assert_string_equal(sample->blocks[0].name, "/inner/text");
     assert_memory_equal(sample->blocks[0].bytes, bytes, sizeof bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * files.c - offers the blocks of files and folders to a sample. Symbolic links below an operand
+ * train_files.c - offers the blocks of files and folders to a sample. Symbolic links below an operand
  * and special files are left out; what cannot be read is reported and skipped.
  */
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "sample.h"
+#include "train.h"
 
 static int by_name(const FTSENT **a, const FTSENT **b)
 {
@@ -104,8 +104,8 @@ static int walk(struct train_sample *sample, FTS *tree, const struct train_watch
     return errno != 0 ? -errno : 0;
 }
 
-int train_sample_add_path(struct train_sample *sample, const char *path,
-                          const struct train_watch *watch)
+int train_files_sample(struct train_sample *sample, const char *path,
+                       const struct train_watch *watch)
 {
     char *const paths[] = {(char *)path, NULL};
     uint8_t *const buffer = malloc(SEP_BLOCK_SIZE_DEFAULT);
