@@ -181,7 +181,7 @@ enum sep_status sep_context_add_model(struct sep_context *context, const struct 
                                       bool encode);
 void sep_context_clear_models(struct sep_context *context);
 
-/* Instruction set used by the SEP coder of this process: "scalar", "avx2" or "avx512". */
+/* Instruction set used by the SEP coder of this process: "scalar" or "avx2". */
 const char *sep_simd_name(void);
 
 #ifdef __cplusplus

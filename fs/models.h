@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * models.h - the models of an open store: loaded for decoding, chosen for encoding, and public ones
- * brought in when they pay.
+ * brought in when the store is large enough.
  *
  * A store is self-contained: before a block may name a model, the model's file lies in the store. A
  * public model costs the store its own size, so it is brought in only when the store is large enough
@@ -16,8 +16,10 @@
 #include "codec/sep.h"
 #include "index/index.h"
 
-/* The files of all models in a store take at most a 64th of the logical bytes: a public model is
- * expected to save at least a 50th of them (8 % of what is stored at 4:1). */
+/* The files of all models in a store take at most a 64th of the logical bytes, whatever they save
+ * there: on text and source code that are stored at 4:1, public models save about a 50th of the
+ * logical bytes (docs/benchmarks/codec.md: 6 to 11 % of what is stored), on other data next to
+ * nothing. */
 #define FS_MODELS_SHARE 64u
 
 struct fs_models;

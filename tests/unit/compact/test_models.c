@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * test_models.c - models in a store: a public one is brought in when it pays and not before, blocks
+ * test_models.c - models in a store: a public one is brought in when the store is large enough, blocks
  * name it, a store needs nothing from outside then, a missing one is found by the check and confined
  * to the blocks that name it, and files that are no models harm nothing.
  */
